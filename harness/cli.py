@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 import click
 
-from harness.commands.subcommands import SUBCOMMANDS
+from harness.commands.subcommands import FORMER, SUBCOMMANDS
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode
@@ -44,6 +44,10 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in FORMER:
+            former, *rest = args
+            click.echo(f"pushbackd {former} is called pushbackd {FORMER[former]} now", err=True)
+            args = [FORMER[former], *rest]
         if args and not args[0].startswith("-") and args[0] not in SUBCOMMANDS:
             hint = did_you_mean(args[0], SUBCOMMANDS)
             raise click.UsageError(f"no such command: {args[0]!r}" + (f"; {hint}" if hint else ""), ctx)

@@ -20,7 +20,7 @@ from fakeserver.control.errors import ControlError, dotted, unknown
 from fakeserver.control.verbs.form import Applies, kebab
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.records.record_text import line_of
-from harness.commands.options.fault import place_of, rule_of, rule_options
+from harness.commands.options.rule import place_of, rule_of, rule_options
 from harness.commands.options.types import ServerId, Text, Word
 from harness.commands.output.documents import compact, show
 from harness.commands.output.errors import bad_input
@@ -95,7 +95,7 @@ class _Place:
 def command_of(verb: Verb, name: str) -> click.Command:
     """Return the command of a verb."""
     if verb.name == "addRule":
-        return _fault_add(verb, name)
+        return _rule_add(verb, name)
     places = _places(verb)
     return click.Command(
         name, callback=_performing(verb, places), params=list(_parameters(verb, places)), help=_help(verb)
@@ -137,7 +137,7 @@ def told(error: ControlError, spellings: Mapping[str, str]) -> str:
     return f"{dotted((spellings.get(str(first), str(first)), *inner))}: {error.message}"
 
 
-def _fault_add(verb: Verb, name: str) -> click.Command:
+def _rule_add(verb: Verb, name: str) -> click.Command:
     """Return the command that adds a rule: by options, by a document, or by both."""
 
     def callback(*, rule: str | None, server_id: str | None, as_json: bool, **given: Any) -> int:

@@ -34,7 +34,7 @@ def command(*, words: tuple[str, ...], **options: Any) -> int:
 
     With the --id of a server that runs, COMMAND gets that one. The exit code is that of COMMAND. It finds the
     connection string in `MONGODB_URI`, and the other variables that driver suites read; `PUSHBACKD_ID` lets
-    `pushbackd fault add` and its like reach the server.
+    `pushbackd rule add` and its like reach the server.
     """
     served, program = _parted(words)
     if not program:

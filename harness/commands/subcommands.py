@@ -24,7 +24,6 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "exec": Subcommand("exec", "Run a command with a fake server of its own."),
     "explain": Subcommand("explain", "Run one case and show the events of driver and servers."),
     "fail-point": Subcommand("control", "Set fail points on a running server."),
-    "fault": Subcommand("control", "Make requests to a running server fail, by rules."),
     "govern": Subcommand("govern", "Let a policy set the request rate limiter of a running server."),
     "journal": Subcommand("control", "Read the journal of a running server, and verify it."),
     "limits": Subcommand("control", "Limit the requests and connections of a running server."),
@@ -38,6 +37,7 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "record": Subcommand("record", "Run a scenario and write its events down as expectations."),
     "report": Subcommand("report", "Make one HTML page of the results of several runs."),
     "reset": Subcommand("control", "Bring a running server back to its beginning."),
+    "rule": Subcommand("control", "Make requests to a running server fail, by rules."),
     "schema": Subcommand("schema", "Print the JSON Schema of scenarios, for editors."),
     "serve": Subcommand("serve", "Run a fake MongoDB deployment (takes the options of mongod)."),
     "simulate": Subcommand(
@@ -48,3 +48,6 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "stop": Subcommand("stop", "Stop servers that run in the background."),
     "to-json": Subcommand("to_json", "Convert YAML scenarios to JSON."),
 }
+
+FORMER: Final[Mapping[str, str]] = {"fault": "rule"}
+"""Former names of subcommands, which work with a notice."""

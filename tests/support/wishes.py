@@ -359,7 +359,7 @@ def shell(verb: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _options_of(rule: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of `pushbackd fault add` for a rule."""
+    """Yield the options of `pushbackd rule add` for a rule."""
     fields = dict(rule.get("when", {}))
     for effect in rule.get("then", ()):
         fields |= effect

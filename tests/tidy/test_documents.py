@@ -45,7 +45,7 @@ def commands(path: Path) -> list[tuple[str, str]]:
 
 
 def inner(verb: str, arguments: str) -> list[str]:
-    """Return the command of a group that a line names: `add` of `fault add`."""
+    """Return the command of a group that a line names: `add` of `rule add`."""
     command = cli.get_command(click.Context(cli), verb)
     first = arguments.split()[:1]
     if not isinstance(command, click.Group) or not first:

@@ -60,16 +60,16 @@ def _remove(subject: Subject, *, id: str) -> Document:  # noqa: A002 - the name 
 VERBS: Final = (
     Verb(
         "addRule",
-        "fault add",
+        "rule add",
         (Argument("rule", Kind.DOCUMENT, "the rule, as in docs/RULES.md: when, then, times …"),),
         _add,
         "Add a rule: what becomes of requests that meet conditions.",
         undone_by="removeRule",
     ),
-    Verb("listRules", "fault ls", (), _list, "List the rules, with how often each was met.", reads=True),
+    Verb("listRules", "rule ls", (), _list, "List the rules, with how often each was met.", reads=True),
     Verb(
         "removeRule",
-        "fault rm",
+        "rule rm",
         (Argument("id", Kind.TEXT, "the name or number of the rule, or all"),),
         _remove,
         "Remove a rule, and let go the requests that it holds.",

@@ -10,6 +10,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from harness.cli import SUBCOMMANDS, cli
+from harness.commands.subcommands import FORMER
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def test_serve_hands_all_its_arguments_to_the_server(capsys: pytest.CaptureFixtu
         (["serve", "--topology"], "r", ["replicaset"]),
         (["serve", "--port", "1", "--profile"], "7", ["7.0"]),
         (["node"], "step", ["step-down"]),
-        (["fault", "add"], "--name", ["--namespace", "--name"]),
-        ([], "fau", ["fault"]),
+        (["rule", "add"], "--name", ["--namespace", "--name"]),
+        ([], "ru", ["rule"]),
     ],
 )
 def test_the_shell_completes_commands_options_and_values(
@@ -78,7 +79,7 @@ def test_the_shell_completes_commands_options_and_values(
     assert [each.value for each in complete.get_completions(words, incomplete)] == completed
 
 
-@pytest.mark.parametrize("words", [[], ["fault"]])
+@pytest.mark.parametrize("words", [[], ["rule"]])
 def test_a_group_without_a_command_shows_its_help(words: list[str]) -> None:
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == ExitCode.USAGE
@@ -91,6 +92,14 @@ def test_an_unknown_subcommand_is_a_usage_error() -> None:
     mistyped = CliRunner().invoke(cli, ["nod", "kill"])
     assert mistyped.exit_code == ExitCode.USAGE
     assert mistyped.stderr.startswith("Error: no such command: 'nod'; did you mean 'node'?\n")
+
+
+@pytest.mark.parametrize(("former", "now"), FORMER.items())
+def test_a_former_name_of_a_command_works_with_a_notice(former: str, now: str) -> None:
+    today, before = (CliRunner().invoke(cli, [name, "add", "--help"]) for name in (now, former))
+    assert (before.exit_code, before.stdout) == (ExitCode.PASSED, today.stdout)
+    assert before.stderr == f"pushbackd {former} is called pushbackd {now} now\n"
+    assert former not in CliRunner().invoke(cli, ["--help"]).stdout.split()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from controlled import controlled
 from fakeserver.control.verbs.table import VERBS
 from harness.cli import SUBCOMMANDS, cli
 from harness.commands.control import commands
-from harness.commands.options.fault import rule_of
+from harness.commands.options.rule import rule_of
 from harness.commands.output.documents import show
 from harness.running.result import ExitCode
 
@@ -187,4 +187,4 @@ def test_options_describe_a_rule(given: dict[str, Any], start: str | None, rule:
 def test_a_rule_that_options_cannot_mean_is_refused(arguments: list[str], message: str) -> None:
     if not any(verb.name == "addRule" for verb in VERBS):
         pytest.skip("this deployment has no rules")
-    assert message in told("fault", "add", *arguments)
+    assert message in told("rule", "add", *arguments)

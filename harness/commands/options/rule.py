@@ -1,4 +1,4 @@
-"""The options of `pushbackd fault add`: a rule in words of the command line, instead of a document.
+"""The options of `pushbackd rule add`: a rule in words of the command line, instead of a document.
 
 Values are handed on as texts, which the reader of rules takes; what is no option can be said by documents.
 """
@@ -56,7 +56,7 @@ _RULE: Final = (
         "--per", "per", "Whose requests --sequence counts.", "operation|connection|application|rule"
     ),
     _FieldOption("--expect", "expect", "Number of requests that must meet it.", "N"),
-    _FieldOption("--name", "name", "Name of the rule, by which `fault rm` removes it.", "NAME"),
+    _FieldOption("--name", "name", "Name of the rule, by which `rule rm` removes it.", "NAME"),
 )
 _WHEN: Final = (
     _FieldOption("--command", "command", "Command; several by commas.", "NAMES"),
