@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from harness.report.plots import svg
 from harness.sim.fleet import simulate
-from harness.sim.fleet.scenario import Closed, Exponential, Fixed, Outage, Scenario, Servers, Service
+from harness.sim.fleet.scenario import Closed, Outage, Scenario, Servers, Service
+from harness.sim.fleet.strategies import Exponential, Fixed
 from harness.sim.virtual_fleet.playing import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from harness.sim.fleet.outcome import FleetOutcome
-    from harness.sim.fleet.scenario import Strategy
+    from harness.sim.fleet.strategies import Strategy
 
 _SECONDS, _STOP, _RESUME = 120.0, 30.0, 60.0
 _GAP, _TIMEOUT = 10.0, 2.0

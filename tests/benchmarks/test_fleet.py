@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.fleet import SimpyModel, article
 from harness.sim.fleet import simulate
-from harness.sim.fleet.scenario import Exponential
+from harness.sim.fleet.strategies import Exponential
 
 
 @pytest.mark.slow

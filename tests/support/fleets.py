@@ -12,14 +12,10 @@ from harness.sim.article.parameters import ArticleParameters
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import (
     Arrivals,
-    Backpressure,
     Closed,
     ConnectionLimit,
     Deploy,
     Diurnal,
-    Exponential,
-    Fixed,
-    NoRetry,
     Open,
     Outage,
     RequestLimit,
@@ -27,8 +23,8 @@ from harness.sim.fleet.scenario import (
     Servers,
     Service,
     Spike,
-    Strategy,
 )
+from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed, NoRetry, Strategy
 from harness.sim.virtual_fleet.playing import play
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from harness.sim.article.parameters import Strategy
 from harness.sim.article.trial import ArticleTrial
-from harness.sim.fleet import Engine, simulate
+from harness.sim.fleet import Engine, simulate, strategies
 from harness.sim.fleet import scenario as fleet
 from harness.sim.virtual_fleet.playing import play
 
@@ -92,13 +92,13 @@ def scenario_of(
     )
 
 
-def _clients(own: ArticleParameters, strategy: Strategy) -> fleet.Strategy:
+def _clients(own: ArticleParameters, strategy: Strategy) -> strategies.Strategy:
     """Return what the clients do; as in the article they are one process, which has one driver's client."""
     match strategy:
         case Strategy.FIXED | Strategy.LIMITED_FIXED:
-            return fleet.Fixed(interval=own.simple_delay)
+            return strategies.Fixed(interval=own.simple_delay)
         case Strategy.EXPONENTIAL:
-            return fleet.Exponential(
+            return strategies.Exponential(
                 minimum=own.minimum_delay,
                 factor=own.factor,
                 maximum=own.maximum_delay,
@@ -107,13 +107,13 @@ def _clients(own: ArticleParameters, strategy: Strategy) -> fleet.Strategy:
                 from_gap=own.as_the_program,
             )
         case Strategy.NO_RETRY:
-            return fleet.NoRetry()
+            return strategies.NoRetry()
         case Strategy.BACKPRESSURE_FEBRUARY:
-            return fleet.Backpressure(edition="2026-02-20", token_bucket=False, sharing=own.clients)
+            return strategies.Backpressure(edition="2026-02-20", token_bucket=False, sharing=own.clients)
         case Strategy.BACKPRESSURE_FEBRUARY_BUCKET:
-            return fleet.Backpressure(edition="2026-02-20", token_bucket=True, sharing=own.clients)
+            return strategies.Backpressure(edition="2026-02-20", token_bucket=True, sharing=own.clients)
         case Strategy.BACKPRESSURE_JULY | Strategy.TOLD_BACKOFF:
-            return fleet.Backpressure(edition="2026-07-08", sharing=own.clients)
+            return strategies.Backpressure(edition="2026-07-08", sharing=own.clients)
 
 
 def _servers(own: ArticleParameters, strategy: Strategy, abandoned: Abandoned, backlog: int) -> fleet.Servers:

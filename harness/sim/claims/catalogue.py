@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final
 from harness.overload.policy.policies import UNLIMITED
 from harness.sim.claims.claim import Claim, ClaimPhase, Side
 from harness.sim.fleet.scenario import (
-    Backpressure,
     ConnectionLimit,
     Deploy,
-    Fixed,
     Open,
     RequestLimit,
     Scenario,
@@ -23,11 +21,13 @@ from harness.sim.fleet.scenario import (
     Service,
     Spike,
 )
+from harness.sim.fleet.strategies import Backpressure, Fixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from harness.sim.fleet.scenario import Arrivals, Strategy
+    from harness.sim.fleet.scenario import Arrivals
+    from harness.sim.fleet.strategies import Strategy
 
 CLIENTS: Final = 1000
 """How many clients the claims are measured with, unless told otherwise."""

@@ -6,25 +6,15 @@ import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from driver.editions import EDITIONS
 from driver.policy.backpressure import RETRY_TOKEN_CAPACITY
-from driver.policy.retry import RetryPolicy
 from harness.sim.fleet import columns as c
-from harness.sim.fleet.scenario import (
-    Backpressure,
-    Closed,
-    Deploy,
-    Diurnal,
-    Exponential,
-    Fixed,
-    NoRetry,
-    Spike,
-)
+from harness.sim.fleet.scenario import Closed, Deploy, Diurnal, Spike
+from harness.sim.fleet.strategies import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.sim.fleet.scenario import Arrivals, Scenario, Service, Strategy
+    from harness.sim.fleet.scenario import Arrivals, Scenario, Service
 
 Part: TypeAlias = tuple[int, float]
 """So many times this value."""
@@ -40,12 +30,6 @@ _CHECK: Final = 0.05
 """Seconds between two looks at a request whose time was decided when it began."""
 _SLACK: Final = 1e-9
 """Of a tick: what the quotient of two decimal fractions is off."""
-_KINDS: Final = {
-    NoRetry: c.NO_RETRY,
-    Fixed: c.FIXED,
-    Exponential: c.EXPONENTIAL,
-    Backpressure: c.BACKPRESSURE,
-}
 _NOTICES: Final = {"at once": c.AT_ONCE, "at a check": c.AT_A_CHECK, "never": c.NEVER}
 
 
@@ -169,7 +153,7 @@ class FleetPlan:
         numbers[c.REAL_STRATEGIES_AT] = len(self.reals)
         whole = sum(share for share, _ in fleet)
         for reached, (_, strategy) in zip(accumulate(share for share, _ in fleet), fleet, strict=True):
-            own, reals = strategy_numbers(strategy)
+            own, reals = columns_of(strategy)
             reals[c.SHARE] = reached / whole
             numbers += own
             self.reals += reals
@@ -268,34 +252,3 @@ def service_table(service: Service, tick: float, end: int) -> Iterator[Part]:
         begins = ends
         value += 1
     yield 1, longest
-
-
-def strategy_numbers(strategy: Strategy) -> tuple[list[int], list[float]]:
-    """Return the numbers and the reals of a strategy, without its share and its buckets."""
-    numbers, reals = [0] * c.STRATEGY, [0.0] * c.STRATEGY
-    numbers[c.KIND] = _KINDS[type(strategy)]
-    if isinstance(strategy, Fixed):
-        reals[c.INTERVAL] = strategy.interval
-    elif isinstance(strategy, Exponential):
-        numbers[c.FLAGS] = int(strategy.from_gap) + 2 * int(strategy.relative)
-        reals[c.INTERVAL] = strategy.minimum
-        reals[c.FACTOR] = strategy.factor
-        reals[c.MAXIMUM] = strategy.maximum
-        reals[c.JITTER] = strategy.jitter
-    elif isinstance(strategy, Backpressure):
-        edition = EDITIONS[strategy.edition]
-        policy = RetryPolicy.of(edition)
-        retargets, honours = strategy.retargeting, strategy.honours_server_backoff
-        has_bucket = edition.has_token_bucket if strategy.token_bucket is None else strategy.token_bucket
-        honours = policy.honours_base_backoff if honours is None else honours
-        numbers[c.MOST_RETRIES] = (
-            policy.max_adaptive_retries if strategy.retries is None else strategy.retries
-        )
-        numbers[c.HAS_BUCKET] = int(has_bucket)
-        numbers[c.SHARING] = strategy.sharing
-        numbers[c.RETARGETS] = int(policy.retargets_on_overload if retargets is None else retargets)
-        exponent = policy.backoff.first_exponent
-        numbers[c.FLAGS] = int(strategy.jitter) + 2 * int(honours) + 4 * exponent
-        reals[c.INTERVAL] = policy.backoff.base
-        reals[c.MAXIMUM] = policy.backoff.maximum
-    return numbers, reals

@@ -197,7 +197,7 @@ SHARING: Final = 3
 BUCKET_AT: Final = 4
 RETARGETS: Final = 5
 FLAGS: Final = 6
-"""Exponential: 1 from the gap, 2 relative jitter. Backpressure: 1 with jitter."""
+"""Bits that each strategy gives its own meaning."""
 
 SHARE: Final = 0
 """The share of this strategy and of those before it."""
@@ -206,11 +206,6 @@ INTERVAL: Final = 1
 FACTOR: Final = 2
 MAXIMUM: Final = 3
 JITTER: Final = 4
-
-NO_RETRY: Final = 0
-FIXED: Final = 1
-EXPONENTIAL: Final = 2
-BACKPRESSURE: Final = 3
 
 # --- outages: numbers ---
 

@@ -9,7 +9,18 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.sim.fleet import clients, columns, dice, engine, limits, lists, outages, retries, servers
+from harness.sim.fleet import (
+    clients,
+    columns,
+    dice,
+    engine,
+    limits,
+    lists,
+    outages,
+    retries,
+    servers,
+    strategies,
+)
 from harness.sim.fleet.outcome import MISSING
 
 if TYPE_CHECKING:
@@ -91,6 +102,6 @@ def _functions(module: ModuleType) -> list[FunctionType]:
 def _digest() -> int:
     """Return a number that another source would not have."""
     sources = hashlib.sha256()
-    for module in _MODULES:
+    for module in (*_MODULES, strategies):
         sources.update(Path(str(module.__file__)).read_bytes())
     return int.from_bytes(sources.digest()[:7], sys.byteorder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.sim.fleet import columns as c
+from harness.sim.fleet import strategies as s
 from harness.sim.fleet.dice import exponential, normal, uniform
 from harness.sim.fleet.limits import backoff, consume, deposit
 from harness.sim.fleet.lists import append, expect, note, remove, roll, ticks
@@ -57,7 +58,7 @@ def rest(w: FleetWorld, client: int) -> None:
 def begin_gap(w: FleetWorld, client: int, gap: float) -> None:
     """Wait so many seconds until the next operation."""
     strategy = w.numbers[c.STRATEGIES_AT] + (w.clients[client * c.ROW + c.RULES] >> 1) * c.STRATEGY
-    if w.numbers[strategy + c.KIND] == c.EXPONENTIAL and w.numbers[strategy + c.FLAGS] & 1:
+    if w.numbers[strategy + c.KIND] == s.EXPONENTIAL and w.numbers[strategy + c.FLAGS] & 1:
         w.waits[client] = gap
     w.clients[client * c.ROW + c.RETRY] = 0
     expect(w, client, w.numbers[c.NOW] + ticks(w, gap), c.WAKE)
@@ -77,11 +78,11 @@ def fail(w: FleetWorld, client: int, overloaded: int) -> None:
     number = w.clients[client * c.ROW + c.RULES] >> 1
     strategy = w.numbers[c.STRATEGIES_AT] + number * c.STRATEGY
     kind = w.numbers[strategy + c.KIND]
-    if kind == c.NO_RETRY:
+    if kind == s.NO_RETRY:
         fail_for_good(w, client)
-    elif kind == c.FIXED:
+    elif kind == s.FIXED:
         retry_after(w, client, w.reals[real_of(w, number) + c.INTERVAL])
-    elif kind == c.EXPONENTIAL:
+    elif kind == s.EXPONENTIAL:
         retry_after(w, client, next_wait(w, client, strategy, real_of(w, number)))
     else:
         decide(w, client, strategy, overloaded)

@@ -10,36 +10,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from driver.editions import EDITIONS
+from harness.sim.fleet.checks import at_least, not_negative, positive
+from harness.sim.fleet.strategies import Strategy  # noqa: TC001 - sweeps read the hints
 
 MOST_MEMBERS: Final = 30
 """Members, or mongos, that a client can tell apart: a bit of a 32-bit number for each."""
 
 SEEDS: Final = 2**56
 """Seeds are from 0 to one less."""
-
-
-def _positive(owner: object, *names: str) -> None:
-    """Raise `ValueError` for a field that is not a number above 0."""
-    for name in names:
-        value = getattr(owner, name)
-        if not 0 < value < math.inf:
-            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be above 0")
-
-
-def _not_negative(owner: object, *names: str) -> None:
-    """Raise `ValueError` for a field below 0."""
-    for name in names:
-        value = getattr(owner, name)
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be 0 or more")
-
-
-def _at_least(owner: object, least: int, *names: str) -> None:
-    for name in names:
-        value = getattr(owner, name)
-        if value < least:
-            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be {least} or more")
 
 
 # --- when operations arrive ---
@@ -52,7 +30,7 @@ class Closed:
     gap: float
 
     def __post_init__(self) -> None:
-        _positive(self, "gap")
+        positive(self, "gap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +41,7 @@ class Deploy:
     gap: float
 
     def __post_init__(self) -> None:
-        _positive(self, "within", "gap")
+        positive(self, "within", "gap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +55,7 @@ class Open:
     rate: float
 
     def __post_init__(self) -> None:
-        _positive(self, "rate")
+        positive(self, "rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +67,7 @@ class Diurnal:
     period: float
 
     def __post_init__(self) -> None:
-        _positive(self, "rate", "period")
+        positive(self, "rate", "period")
         if not 0 <= self.swing <= 1:
             raise ValueError(f"Diurnal.swing is {self.swing}: it must be from 0 to 1")
 
@@ -104,82 +82,13 @@ class Spike:
     end: float
 
     def __post_init__(self) -> None:
-        _positive(self, "rate", "factor", "end")
-        _not_negative(self, "start")
+        positive(self, "rate", "factor", "end")
+        not_negative(self, "start")
         if self.start >= self.end:
             raise ValueError(f"Spike.end is {self.end}: it must be after start, {self.start}")
 
 
 Arrivals: TypeAlias = Open | Closed | Diurnal | Spike | Deploy
-
-
-# --- what a client does about an error ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoRetry:
-    """An operation is one attempt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
-    """After each error wait `interval` seconds and ask again, for ever."""
-
-    interval: float = 0.1
-
-    def __post_init__(self) -> None:
-        _positive(self, "interval")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exponential:
-    """Wait, ask again, and wait `factor` times longer after the next error, for ever.
-
-    The waits are `minimum`, then `min(last · factor, maximum)` plus a normal variate whose standard deviation
-    is `jitter` times that wait (`relative`), or `jitter` seconds. With `from_gap` the first "last" wait is
-    the gap that came before the operation, and `minimum` is not used.
-    """
-
-    minimum: float = 0.1
-    factor: float = 2.7
-    maximum: float = 300.0
-    jitter: float = 0.1
-    relative: bool = True
-    from_gap: bool = False
-
-    def __post_init__(self) -> None:
-        _positive(self, "minimum", "factor", "maximum")
-        _not_negative(self, "jitter")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backpressure:
-    """What an edition of Client Backpressure asks of a driver, by the rules of `driver.policy`.
-
-    `token_bucket` None means as the edition says. Clients share a bucket as threads share a driver's client:
-    `sharing` of them, by number. `retries`, `honours_server_backoff` and `retargeting` None mean as the
-    edition says, too; others than it allows may be set, to see what they would do. Without `jitter` every
-    wait is the longest that it could be.
-    """
-
-    edition: Literal["2026-02-20", "2026-07-08"] = "2026-02-20"
-    token_bucket: bool | None = None
-    retries: int | None = None
-    jitter: bool = True
-    retargeting: bool | None = None
-    honours_server_backoff: bool | None = None
-    sharing: int = 100
-
-    def __post_init__(self) -> None:
-        if self.edition not in EDITIONS:
-            known = " or ".join(EDITIONS)
-            raise ValueError(f"Backpressure.edition is {self.edition!r}: it must be {known}")
-        if self.retries is not None:
-            _at_least(self, 0, "retries")
-        _at_least(self, 1, "sharing")
-
-
-Strategy: TypeAlias = NoRetry | Fixed | Exponential | Backpressure
 
 
 # --- the servers ---
@@ -208,12 +117,12 @@ class Service:
     rejection: float = 0.0
 
     def __post_init__(self) -> None:
-        _positive(self, "base", "factor", "k", "longest")
-        _not_negative(self, "recompute", "rejection")
+        positive(self, "base", "factor", "k", "longest")
+        not_negative(self, "recompute", "rejection")
         if self.rejection and not self.workers:
             raise ValueError(f"Service.rejection is {self.rejection}: only workers have work to do for it")
-        _at_least(self, 0, "limit", "workers")
-        _at_least(self, 1, "factor")
+        at_least(self, 0, "limit", "workers")
+        at_least(self, 1, "factor")
         if self.spread not in {"constant", "exponential"}:
             raise ValueError(f"Service.spread is {self.spread!r}: it must be constant or exponential")
 
@@ -231,10 +140,10 @@ class RequestLimit:
     told_backoff: float | None = None
 
     def __post_init__(self) -> None:
-        _positive(self, "rate", "burst_seconds")
-        _at_least(self, 0, "queue")
+        positive(self, "rate", "burst_seconds")
+        at_least(self, 0, "queue")
         if self.told_backoff is not None:
-            _positive(self, "told_backoff")
+            positive(self, "told_backoff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +155,8 @@ class ConnectionLimit:
     queue: int = 0
 
     def __post_init__(self) -> None:
-        _positive(self, "rate", "burst_seconds")
-        _at_least(self, 0, "queue")
+        positive(self, "rate", "burst_seconds")
+        at_least(self, 0, "queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,10 +181,10 @@ class Servers:
     backlog: int = 128
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "members")
-        _at_least(self, 0, "mongos", "backlog")
+        at_least(self, 1, "members")
+        at_least(self, 0, "mongos", "backlog")
         if self.tickets is not None:
-            _at_least(self, 1, "tickets")
+            at_least(self, 1, "tickets")
         if max(self.members, self.mongos) > MOST_MEMBERS:
             raise ValueError(f"Servers.members and Servers.mongos must be {MOST_MEMBERS} or fewer")
         if self.abandoned not in {"at once", "at a check", "never"}:
@@ -294,7 +203,7 @@ class Outage:
     kind: Literal["pause", "crash"] = "pause"
 
     def __post_init__(self) -> None:
-        _not_negative(self, "start")
+        not_negative(self, "start")
         if not self.start < self.end:
             raise ValueError(f"Outage.end is {self.end}: it must be after start, {self.start}")
         if self.kind not in {"pause", "crash"}:
@@ -326,12 +235,12 @@ class Scenario:
     window: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive(self, "seconds", "tick", "window")
-        _at_least(self, 1, "clients")
+        positive(self, "seconds", "tick", "window")
+        at_least(self, 1, "clients")
         if not 0 <= self.seed < SEEDS:
             raise ValueError(f"Scenario.seed is {self.seed}: it must be from 0 to {SEEDS - 1}")
         if self.timeout is not None:
-            _positive(self, "timeout")
+            positive(self, "timeout")
         if not self.fleet or any(not 0 < share < math.inf for share, _ in self.fleet):
             raise ValueError("Scenario.fleet needs at least one strategy, each with a share above 0")
         for outage in self.outages:

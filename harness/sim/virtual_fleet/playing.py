@@ -9,7 +9,8 @@ from driver.policy.backpressure import NoBudget, TokenBucket
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.building import FleetPlan
 from harness.sim.fleet.clients import draw_strategy
-from harness.sim.fleet.scenario import Backpressure, Closed, Deploy
+from harness.sim.fleet.scenario import Closed, Deploy
+from harness.sim.fleet.strategies import Backpressure
 from harness.sim.virtual_fleet.agenda import MOST_TICKS, WINDOW, Agenda
 from harness.sim.virtual_fleet.clients import VirtualClient
 from harness.sim.virtual_fleet.dice import ClientDice

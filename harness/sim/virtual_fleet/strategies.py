@@ -17,11 +17,11 @@ from driver.policy.retry import (
     deposit_of_failure,
     deposit_of_success,
 )
-from harness.sim.fleet.scenario import Backpressure, Exponential, Fixed, NoRetry
+from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed, NoRetry
 
 if TYPE_CHECKING:
     from driver.policy.backpressure import NoBudget, TokenBucket
-    from harness.sim.fleet.scenario import Strategy
+    from harness.sim.fleet.strategies import Strategy
     from harness.sim.virtual_fleet.dice import ClientDice
 
 

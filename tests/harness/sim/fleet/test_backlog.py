@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.sim.fleet import simulate
-from harness.sim.fleet.scenario import Closed, Fixed, Outage, Scenario, Servers, Service
+from harness.sim.fleet.scenario import Closed, Outage, Scenario, Servers, Service
+from harness.sim.fleet.strategies import Fixed
 
 STILL = Outage(start=0.001, end=20)
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import pytest
 from fleets import STRATEGIES, article, scenarios
@@ -17,14 +18,17 @@ from harness.sim.fleet import simulate
 from harness.sim.fleet.building import FleetPlan
 from harness.sim.fleet.engine import advance
 from harness.sim.fleet.running import plain_world
-from harness.sim.fleet.scenario import Exponential, Scenario
+from harness.sim.fleet.strategies import Exponential
+
+if TYPE_CHECKING:
+    from harness.sim.fleet.scenario import Scenario
 
 compiler = pytest.mark.skipif(not find_spec("numba"), reason="needs the extra `simulation`")
 
 _PROGRAM = """
 from fleets import article
 from harness.sim.fleet import simulate
-from harness.sim.fleet.scenario import Exponential
+from harness.sim.fleet.strategies import Exponential
 print(simulate(article(20, Exponential(), seconds=25, seed=5), engine="plain").trace)
 """
 

@@ -23,7 +23,8 @@ from harness.sim.fleet import limits
 from harness.sim.fleet.building import FleetPlan, service_table
 from harness.sim.fleet.retries import decide, succeed
 from harness.sim.fleet.running import plain_world
-from harness.sim.fleet.scenario import Backpressure, Closed, RequestLimit, Scenario, Servers, Service
+from harness.sim.fleet.scenario import Closed, RequestLimit, Scenario, Servers, Service
+from harness.sim.fleet.strategies import Backpressure
 
 _CLOSED = Closed(gap=1000)
 _SERVICE = Service(workers=1)

@@ -9,7 +9,8 @@ from fleets import TIERS, Tier, article, scenarios
 from hypothesis import given, settings
 
 from harness.sim.fleet import simulate
-from harness.sim.fleet.scenario import Exponential, Open, Outage, Scenario, Servers, Service
+from harness.sim.fleet.scenario import Open, Outage, Scenario, Servers, Service
+from harness.sim.fleet.strategies import Exponential
 
 WAITING = article(100, Exponential(), seconds=60)
 """A server that goes on at 50 s."""

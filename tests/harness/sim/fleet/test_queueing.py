@@ -9,7 +9,8 @@ from fleets import article
 from sizes import is_full, size
 
 from harness.sim.fleet import simulate
-from harness.sim.fleet.scenario import Exponential, Fixed, NoRetry, Open, Scenario, Servers, Service
+from harness.sim.fleet.scenario import Open, Scenario, Servers, Service
+from harness.sim.fleet.strategies import Exponential, Fixed, NoRetry
 
 ARRIVALS = size("arrivals")
 """How many requests arrive; the formulas hold within 2 % at a million, which takes the compiled engine."""

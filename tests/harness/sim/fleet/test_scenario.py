@@ -9,17 +9,8 @@ import pytest
 
 from harness.sim.fleet import simulate
 from harness.sim.fleet.outcome import COLUMNS, COUNTS, LEVELS, FleetOutcome
-from harness.sim.fleet.scenario import (
-    Backpressure,
-    Closed,
-    Fixed,
-    Outage,
-    RequestLimit,
-    Scenario,
-    Servers,
-    Service,
-    Spike,
-)
+from harness.sim.fleet.scenario import Closed, Outage, RequestLimit, Scenario, Servers, Service, Spike
+from harness.sim.fleet.strategies import Backpressure, Fixed
 
 if TYPE_CHECKING:
     from pathlib import Path

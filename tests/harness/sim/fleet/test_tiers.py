@@ -17,18 +17,8 @@ from fakeserver.admission.service_model import ServiceModel
 from harness.sim.article.parameters import Strategy
 from harness.sim.article.scenario import scenario_of
 from harness.sim.fleet import simulate
-from harness.sim.fleet.scenario import (
-    Backpressure,
-    ConnectionLimit,
-    Exponential,
-    Fixed,
-    Open,
-    Outage,
-    RequestLimit,
-    Scenario,
-    Servers,
-    Service,
-)
+from harness.sim.fleet.scenario import ConnectionLimit, Open, Outage, RequestLimit, Scenario, Servers, Service
+from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed
 from harness.sim.virtual_fleet.playing import play
 
 

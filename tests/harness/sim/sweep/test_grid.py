@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.sim.fleet.scenario import Backpressure, Closed, Fixed, NoRetry, Outage, RequestLimit, Scenario
+from harness.sim.fleet.scenario import Closed, Outage, RequestLimit, Scenario
+from harness.sim.fleet.strategies import Backpressure, Fixed, NoRetry
 from harness.sim.sweep.build import parts
 from harness.sim.sweep.grid import read_grid
 from harness.unified.errors import ScenarioError
