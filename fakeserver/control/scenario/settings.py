@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from fakeserver.control.arguments import Argument, Kind
-from fakeserver.deployment.spec import Topology
+from fakeserver.deployment.spec import STORAGES, Topology
 from fakeserver.deployment.tls_spec import TlsMode
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 
@@ -42,6 +42,8 @@ DEPLOYMENT: Final = (
     Argument("javascript", Kind.FLAG, "server-side JavaScript", True),  # noqa: FBT003 - a default
     Argument("compressors", Kind.NAMES, "compressors to offer", None),
     Argument("journalRecords", Kind.COUNT, "records that the journal keeps", None),
+    Argument("journalBytes", Kind.COUNT, "bytes of requests and replies that it keeps beside them", None),
+    Argument("storage", Kind.TEXT, "storage engine", STORAGES[0], known=STORAGES),
 )
 
 MEMBERS: Final = "members"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
 from fakeserver.control.scenario import settings
+from fakeserver.control.scenario.building import build
 from fakeserver.control.scenario.bundled import bundled
 from fakeserver.control.scenario.loader import read, read_text
 from fakeserver.control.scenario.schema import schema
+from fakeserver.control.verbs.form import snake
 from fakeserver.control.verbs.table import VERBS
+from fakeserver.deployment.spec import ClusterSpec
 
 HEAD = 'pushbackd: "1.0"\n'
 STEP = f"{HEAD}timeline:\n  - at: 5s\n    "
@@ -48,6 +52,19 @@ def test_the_bundled_scenarios_are_valid(validator: Any, name: str) -> None:
 )
 def test_a_mistake_is_refused(validator: Any, text: str) -> None:
     assert not validator.is_valid(read_text(text, "s.yml").value)
+
+
+def test_a_deployment_has_every_field_of_a_spec_but_those_of_a_place_and_of_another_part() -> None:
+    places = {"host", "bind_ip", "ports", "balancer_ports", "priority_ports", "proxy_ports", "journal_file"}
+    parts = {"seed", "users", "parameters"}
+    written = {snake(each.name) for each in settings.DEPLOYMENT} | {settings.MEMBERS, settings.TLS}
+    assert written == {each.name for each in fields(ClusterSpec)} - places - parts
+
+
+def test_a_deployment_may_name_its_storage_and_bound_its_journal() -> None:
+    text = f"{HEAD}deployment: {{storage: mongomock, journalRecords: 7, journalBytes: 900}}\n"
+    spec = build(read_text(text, "s.yml")).spec
+    assert (spec.storage, spec.journal_records, spec.journal_bytes) == ("mongomock", 7, 900)
 
 
 def test_every_field_and_verb_is_described() -> None:
