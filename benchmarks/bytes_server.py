@@ -113,7 +113,7 @@ class BytesServer:
             self.documents[key] = bson.encode(document)
         return _UPDATED
 
-    def _drop(self, body: bytes, _: int) -> bytes:  # noqa: ARG002 - as the other handlers
+    def _drop(self, _body: bytes, _: int) -> bytes:
         self.documents.clear()
         return _PLAIN
 

@@ -30,10 +30,10 @@ __all__ = ["SUBCOMMANDS", "LazyGroup", "cli", "main"]
 class LazyGroup(click.Group):
     """Lists its subcommands without importing them, and ends with the exit codes of pytest."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(SUBCOMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in SUBCOMMANDS:
             return None
         module = import_module(f"harness.commands.{SUBCOMMANDS[cmd_name].module}")
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
         except BrokenPipeError as error:
             raise _NobodyReadsError from error  # click would exit with another code
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, subcommand.help) for name, subcommand in SUBCOMMANDS.items()])
 

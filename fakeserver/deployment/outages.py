@@ -244,6 +244,6 @@ class _Slowness(Stage):
     def __init__(self, seconds: float, jitter: float, draw: Callable[[], float]) -> None:
         self._seconds, self._jitter, self._draw = seconds, jitter, draw
 
-    def enter(self, request: object, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, _request: object, now: float) -> Action:
         off = self._jitter * (2 * self._draw() - 1) if self._jitter else 0.0
         return Delay(now + max(0.0, self._seconds + off))

@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         )
         return self._leaving
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+    def connection_lost(self, _exc: Exception | None) -> None:
         if self._watch.begin():
             self._writable = True
         else:

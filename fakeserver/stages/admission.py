@@ -59,10 +59,10 @@ class IngressExemption(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return not may_be_subject(spec)
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
         return self.enter if node.admission.limits_ingress else None
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         admission = request.node.admission
         if admission.limits_ingress:
             admission.ingress.pass_by()
@@ -97,7 +97,7 @@ class IngressTickets(Stage):
 
         return enter
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, node: Node) -> Leave | None:
         return self.leave if node.is_mongos or node.admission.limits_ingress else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
@@ -123,7 +123,7 @@ class IngressTickets(Stage):
         progress.ingress_queued += ticket.waited
         return PASS
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, now: float) -> None:
         progress = request.admission
         since, ticket = progress.ingress_since, progress.ingress_ticket
         if since is None and ticket is None:
@@ -285,7 +285,7 @@ class WriteThrottle(Stage):
         progress.flow_reservation = progress.throttled_since = None
         return PASS
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         progress = request.admission
         if progress.flow_reservation is not None:
             progress.flow_reservation = None
@@ -340,7 +340,7 @@ class ExecutionTickets(Stage):
 
         return enter
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, _node: Node) -> Leave | None:
         return None  # a ticket is held by those alone who wait for it, or are served for a time
 
     def enter(self, request: RequestContext, now: float) -> Action:
@@ -422,7 +422,7 @@ class ExecutionTickets(Stage):
             return _wait_for(request, ticket, now)
         return self._serve(request, ticket, admission, now)
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, now: float) -> None:
         if request.admission.execution_ticket is not None:
             self._give_back(request, now)
 

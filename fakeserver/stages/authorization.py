@@ -31,7 +31,7 @@ class Authentication(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.requires_auth
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         node = request.node
         bypass = node.bypasses(request.connection)
         if not request.connection.identity.is_known(node.users, bypass=bypass):
@@ -48,7 +48,7 @@ class AdminDatabase(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.admin_only
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         if request.db != "admin":
             name = request.spec.name
             raise CommandError(ErrorCode.UNAUTHORIZED, f"{name} may only be run against the admin database.")
@@ -64,7 +64,7 @@ class Authorization(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.requires_auth
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         node, command = request.node, request.command
         assert command is not None
         identity, bypass = request.connection.identity, node.bypasses(request.connection)

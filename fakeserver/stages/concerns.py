@@ -49,7 +49,7 @@ class ReadConcernCheck(Stage):
 
     step = Step.READ_CONCERN
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:
         stated = "readConcern" in shape.names or node.cluster.default_concerns.read is not None
         return self.enter if stated else None
 
@@ -188,11 +188,11 @@ class WriteConcernCheck(Stage):
 
     step = Step.READ_CONCERN
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:
         stated = "writeConcern" in shape.names or node.cluster.default_concerns.write is not None
         return self.enter if stated else None
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         command = request.command
         if command is None:
             return PASS
@@ -252,7 +252,7 @@ class WriteConcernWait(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.write_concern or spec.name == "getMore"
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:
         asked_for = "writeConcern" in shape.names or node.cluster.default_concerns.write is not None
         return self.enter if asked_for or node.fail_points.active else None
 

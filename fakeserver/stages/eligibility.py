@@ -72,7 +72,7 @@ class SessionFields(Stage):
             _check_transaction_fields(request, command)
         return PASS
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, shape: Shape, _node: Node) -> Enter | None:
         return None if _OWN.isdisjoint(shape.names) else self.enter
 
 
@@ -187,7 +187,7 @@ class Eligibility(Stage):
     def __init__(self) -> None:
         self._valid: set[str] = set()
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         if request.db not in self._valid:
             self._check_db(request)
         if request.txn_number is not None:
@@ -260,11 +260,11 @@ class ReplicaState(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.kind not in {"admin", "internal"}
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
         # A standalone is its own primary, unless a fail point says otherwise.
         return self.enter if node.is_replicated or node.fail_points.active else None
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         node = request.node
         fail_points = node.fail_points
         if fail_points.active:
@@ -323,7 +323,7 @@ class Deadline(Stage):
 
     step = Step.DEADLINE
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, shape: Shape, _node: Node) -> Enter | None:
         return self.enter if "maxTimeMS" in shape.names else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
@@ -373,7 +373,7 @@ class TimeLeft(Stage):
         request.deadline = now + left
         return PASS
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         failure, cursor = request.response.failure, _cursor(request)
         if failure is not None and failure.code == ErrorCode.MAX_TIME_MS_EXPIRED and cursor is not None:
             request.node.cursors.kill(cursor.id)

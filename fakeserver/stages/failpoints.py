@@ -30,7 +30,7 @@ class FailPoints(Stage):
 
     step = Step.FAIL_POINTS
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
         return self.enter if node.fail_points.active else None
 
     def enter(self, request: RequestContext, now: float) -> Action:

@@ -28,10 +28,10 @@ class HelloFailPoints(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.handshake
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
         return self.enter if node.fail_points.active else None
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, node: Node) -> Leave | None:
         return self.leave if node.fail_points.active else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
@@ -46,7 +46,7 @@ class HelloFailPoints(Stage):
             return PASS
         return Await(fail_points.changed if math.isinf(until) else None, until)
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         node, connection = request.node, request.connection
         if not node.fail_points.active or request.response.body is None:
             return

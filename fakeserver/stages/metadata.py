@@ -30,7 +30,7 @@ class ClientMetadata(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.handshake
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         command = request.command
         # The server's own repetition of an exhaust hello carries the `client` of the first one again.
         if request.is_continuation or command is None:

@@ -61,7 +61,7 @@ class Parse(Stage):
 
     step = Step.PARSE
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         # An exhaust stream's next request: the server has made its command, there is no message of it.
         if request.command is not None:
             request.name = next(iter(request.command), "")
@@ -205,7 +205,7 @@ class Lookup(Stage):
 
     step = Step.LOOKUP
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         node, name = request.node, request.name
         if request.is_legacy and name not in LEGACY_COMMANDS and not node.profile.takes_legacy_queries:
             log_removed(request)
@@ -227,7 +227,7 @@ class ValidateBody(Stage):
 
     step = Step.BODY
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         command, spec = request.command, request.spec
         assert command is not None
         db = command.get("$db")
@@ -387,7 +387,7 @@ class ApiVersion(Stage):
 
     step = Step.BODY
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         command, node = request.command, request.node
         # Releases before the versioned API refuse its fields as unknown ones.
         if command is None or node.profile.max_wire_version < WIRE_50:
@@ -401,7 +401,7 @@ class ApiVersion(Stage):
             )
         return PASS
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:
         required = node.parameters.requires_api_version
         return self.enter if required or any(field.name in shape.names for field in FIELDS) else None
 

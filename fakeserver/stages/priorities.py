@@ -22,7 +22,7 @@ class _Prioritise(Stage):
         self._concerned = concerned
         self._priority = priority
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, request: RequestContext, _now: float) -> Action:
         if self._concerned(request):
             request.admission.priority = self._priority
         return PASS

@@ -53,7 +53,7 @@ class Profiler(Stage):
             self._standing.close()
         self._stands = wanted
 
-    def enter(self, request: RequestContext, now: float) -> Action:  # noqa: ARG002 - a stage's signature
+    def enter(self, _request: RequestContext, _now: float) -> Action:
         # Only what was entered is left: a command that failed before it ran is not recorded.
         return PASS
 

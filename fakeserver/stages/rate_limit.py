@@ -63,10 +63,10 @@ class RequestRateLimit(Stage):
             request.admission.reservation = verdict
         return PASS
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
         return self.enter if node.admission.limits_requests else None
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, _node: Node) -> Leave | None:
         return None  # what was admitted at once owes nothing, and `RateLimitQueue` has waited for the rest
 
     def screen(self, node: Node) -> Screen | None:
@@ -90,7 +90,7 @@ class RequestRateLimit(Stage):
 
         return decide
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         progress = request.admission
         if progress.egress is not None:
             progress.egress = None
@@ -157,7 +157,7 @@ class RateLimitQueue(Stage):
 
     step = Step.RATE_LIMIT_QUEUE
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
         return self.enter if node.admission.limits_requests else None
 
     def enter(self, request: RequestContext, now: float) -> Action:

@@ -32,13 +32,13 @@ class ClusterTimeGossip(Stage):
 
     step = Step.CLUSTER_TIME
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         # On the way out, so that a write's own operation time is in its reply.
         node = request.node
         if node.is_replicated:
             request.response.gossip = node.cluster_time.elements()
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, node: Node) -> Leave | None:
         return self.leave if node.is_replicated else None
 
 
@@ -47,7 +47,7 @@ class ErrorLabels(Stage):
 
     step = Step.LABELS
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         if request.response.failure is None and request.response.write_concern_error is None:
             return
         code = None if request.response.failure is None else int(request.response.failure.code)
@@ -58,7 +58,7 @@ class ErrorLabels(Stage):
             extra["topologyVersion"] = node.topology_version()
         request.response.extra = extra
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, _node: Node) -> Leave | None:
         return None
 
 
@@ -141,7 +141,7 @@ class LargeReplies(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.name in _NAMES
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         response = request.response
         if response.failure is not None or response.body is None or not _holds_many(response.body):
             return
@@ -168,7 +168,7 @@ class SlowQueries(Stage):
 
     step = Step.LABELS
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, now: float) -> None:
         profiling = request.node.profiler.profiling
         # A hello, or a getMore that awaits data, took as long as it was asked to.
         waits = request.spec.handshake or request.execution.waits_until is not None
@@ -182,7 +182,7 @@ class SlowQueries(Stage):
             with aside("the log of slow queries"):
                 _log(request, now)
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, node: Node) -> Leave | None:
         # What was left at the instant of its entry took no time, which 0 makes slow all the same.
         return self.leave if node.profiler.profiling.slow_ms <= 0 else None
 

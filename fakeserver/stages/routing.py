@@ -81,7 +81,7 @@ class Routing(Stage):
             raise expired()
         return _send(request, shard, call, now)
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, outcome: Outcome, _now: float) -> None:
         call = request.routing.shard_call
         if call is None:
             return
@@ -307,7 +307,7 @@ class RewriteStateChanges(Stage):
 
     step = Step.CLUSTER_TIME
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         response = request.response
         if not request.faults.rewrites_state_changes or request.node.outages.shutting_down:
             return

@@ -78,7 +78,7 @@ class Rules(Stage):
             node.log.write("COMMAND", 0, message, severity="W", context=connection.thread_name, attr=attr)
         return ruling
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, outcome: Outcome, _now: float) -> None:
         ruling = request.faults.ruling
         if ruling is None:
             return

@@ -37,10 +37,10 @@ class WriteRateLimit(Stage):
     def concerns(cls, spec: CommandSpec) -> bool:
         return spec.write_concern and spec.kind == "write" and spec.name not in RELEASING
 
-    def entry(self, spec: CommandSpec | None, shape: Shape, node: Node) -> Enter | None:  # noqa: ARG002 - a stage's signature
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
         return self.enter if node.is_mongos or node.admission.pacing.limits_writes else None
 
-    def exit(self, spec: CommandSpec, shape: Shape, node: Node) -> Leave | None:  # noqa: ARG002 - a stage's signature
+    def exit(self, _spec: CommandSpec, _shape: Shape, node: Node) -> Leave | None:
         return self.leave if node.is_mongos or node.admission.pacing.limits_writes else None
 
     def enter(self, request: RequestContext, now: float) -> Action:
@@ -73,7 +73,7 @@ class WriteRateLimit(Stage):
         progress.write_reservation = None
         return PASS
 
-    def leave(self, request: RequestContext, outcome: Outcome, now: float) -> None:  # noqa: ARG002 - a stage's signature
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         progress = request.admission
         pacing, cost = (progress.control or request.node.admission).pacing, progress.write_cost
         progress.write_cost = 0

@@ -18,7 +18,7 @@ class _PassedOn(click.Command):
         ctx.args = list(args)
         return []
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:  # noqa: ARG002 - click's signature
+    def get_params(self, _ctx: click.Context) -> list[click.Parameter]:
         from fakeserver.cli import parser  # noqa: PLC0415 - a help text needs no server
 
         return [_option(action) for action in parser()._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001 - argparse tells them by no other way

@@ -25,16 +25,16 @@ SIMULATIONS: Final[Mapping[str, str]] = {
 class _Simulations(click.Group):
     """Lists the simulations without importing them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(SIMULATIONS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in SIMULATIONS:
             return None
         command: click.Command = import_module(f"harness.commands.simulations.{cmd_name}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Simulations"):
             formatter.write_dl(list(SIMULATIONS.items()))
 

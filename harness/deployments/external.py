@@ -64,7 +64,7 @@ class ExternalDeployment:
             self.fail_points[command["configureFailPoint"]] = None
         return await self.channel.command(self._uri_of(address), database, command)
 
-    def with_rng(self, rng: Rng) -> ExternalDeployment:  # noqa: ARG002 - a deployment's signature
+    def with_rng(self, _rng: Rng) -> ExternalDeployment:
         """Return the same servers with a generator that is seeded by the operating system.
 
         A generator of the run's seed would give the session ids of an earlier run, and the servers would take

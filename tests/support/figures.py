@@ -249,6 +249,11 @@ def deletions(package: str) -> int:
     )
 
 
+def unread_arguments(package: str) -> int:
+    """Return the number of signatures with an argument that nothing reads, and that cannot say so."""
+    return sum(path.read_text().count("noqa: ARG002") for path in sources(package))
+
+
 def fields_of(path: str, name: str) -> list[str]:
     """Return the fields of a class: annotated in its body, or set in its `__init__`."""
     tree = ast.parse((ROOT / path).read_text("utf-8"))
@@ -336,6 +341,7 @@ def main() -> None:
         )
         print(f"  comments and heads: {comments(package):.1%} of the lines")
         print(f"  deleted arguments: {deletions(package)}")
+        print(f"  unread arguments: {unread_arguments(package)}")
     print(f"fakeserver, arrows up: {len(arrows_up())}")
     for one, other in arrows_up():
         print(f"  {one} -> {other}")

@@ -15,6 +15,7 @@ from figures import (
     imports,
     modules_passed,
     rooms,
+    unread_arguments,
 )
 
 
@@ -58,6 +59,10 @@ def test_the_rooms_of_storage_know_few_of_one_another() -> None:
 
 def test_a_request_has_twenty_fields_at_most() -> None:
     assert len(fields_of("fakeserver/request/context.py", "RequestContext")) <= 20
+
+
+def test_arguments_that_nothing_reads_begin_with_an_underscore() -> None:
+    assert sum(map(unread_arguments, PACKAGES)) < 20
 
 
 def test_a_retried_insert_passes_few_modules() -> None:

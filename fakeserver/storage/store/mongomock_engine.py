@@ -217,7 +217,7 @@ class MongomockEngine:
             held = self._collections.get(ns)
             return list((_scratch() if held is None else held.documents).aggregate(list(pipeline)))
 
-    def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:  # noqa: ARG002 -- the port's
+    def equal(self, _ns: Namespace, _path: str, _value: Any) -> list[Document] | None:
         """Return None: no index of mongomock finds a document."""
         return None
 

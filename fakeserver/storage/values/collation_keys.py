@@ -81,7 +81,7 @@ class UnknownOrder:
     def __hash__(self) -> int:
         return hash(self._key)
 
-    def _refuse(self, other: object) -> bool:  # noqa: ARG002 - the signature of a comparison
+    def _refuse(self, _other: object) -> bool:
         """Raise `CommandError` 238."""
         raise CommandError(
             ErrorCode.NOT_IMPLEMENTED,

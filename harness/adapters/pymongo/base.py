@@ -222,7 +222,7 @@ class PyMongoAdapter(ABC):
         primary = await self._perform(lambda: _primary(client.client))
         return TopologyReport(description.topology_type_name, address_of(primary))
 
-    async def retry_tokens(self, client: Handle) -> float | None:  # noqa: ARG002  # the protocol's
+    async def retry_tokens(self, _client: Handle) -> float | None:
         """Refuse: PyMongo has no retry token bucket."""
         raise UnsupportedOperation("PyMongo has no retry token bucket")
 

@@ -87,7 +87,7 @@ class Aimd:
     def __repr__(self) -> str:
         return f"<Aimd {self.rate:.0f}/s of {self.capacity or float('nan'):.0f}/s>"
 
-    def decide(self, sample: Sample, now: float) -> Settings:  # noqa: ARG002 - another may need it
+    def decide(self, sample: Sample, _now: float) -> Settings:
         if sample.delay > self._target_delay:
             if sample.busy:
                 known, new = self.capacity, sample.finished
@@ -116,7 +116,7 @@ class FollowThroughput:
         self._initial_rate = initial_rate
         self._limits_connections = limits_connections
 
-    def decide(self, sample: Sample, now: float) -> Settings:  # noqa: ARG002 - a policy's signature
+    def decide(self, sample: Sample, _now: float) -> Settings:
         rate = round(max(sample.finished * self._headroom, self._initial_rate))
         return Settings(rate, connection_rate=rate if self._limits_connections else None)
 
