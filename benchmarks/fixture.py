@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 
 TESTS = 500
 WORKERS = 2

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, UserSpec
-from fakeserver.deployment.starting import Starting, start
+from fakeserver.access.user_spec import UserSpec
+from fakeserver.assembly.starting import Starting, start
+from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology
 
 if TYPE_CHECKING:
+    from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.control.scenario.bundled import load_scenario
-    from fakeserver.deployment.background import BackgroundCluster
     from fakeserver.deployment.tls_spec import TlsSpec
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Imported when they are asked for: they bring asyncio with them, and ssl, and YAML.
     if name == "BackgroundCluster":
-        from fakeserver.deployment.background import BackgroundCluster  # noqa: PLC0415
+        from fakeserver.assembly.background import BackgroundCluster  # noqa: PLC0415
 
         return BackgroundCluster
     if name == "TlsSpec":

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
-    from fakeserver.deployment.background import BackgroundCluster
-    from fakeserver.deployment.description import Description
+    from fakeserver.assembly.background import BackgroundCluster
+    from fakeserver.assembly.description import Description
     from fakeserver.deployment.spec import ClusterSpec
 
 _OPTIONS: Final = {
@@ -129,8 +129,8 @@ def _described(
     config: pytest.Config, values: Mapping[str, Any], where: str, folder: Path | None = None
 ) -> Description:
     """Return what the options describe, with `values` over them. Raises `UsageError`."""
-    from fakeserver.control.errors import ControlError  # noqa: PLC0415 - tests without servers pay nothing
-    from fakeserver.deployment.description import describe  # noqa: PLC0415
+    from fakeserver.assembly.description import describe  # noqa: PLC0415
+    from mongowire.documents.errors import ControlError  # noqa: PLC0415 - tests without servers pay nothing
 
     options = {name: _option(config, name) for name in _OPTIONS if name != "scope"}
     try:
@@ -214,7 +214,7 @@ def fakeserver_factory(request: pytest.FixtureRequest) -> Iterator[Callable[...,
 
 
 def _started(described: Description) -> BackgroundCluster:
-    from fakeserver.deployment.background import BackgroundCluster  # noqa: PLC0415 - see above
+    from fakeserver.assembly.background import BackgroundCluster  # noqa: PLC0415 - see above
     from fakeserver.errors import CommandError  # noqa: PLC0415
 
     try:

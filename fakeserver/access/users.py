@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fakeserver.access.privileges import Privilege
     from fakeserver.access.scram import ScramKeys
-    from fakeserver.deployment.spec import UserSpec
+    from fakeserver.access.user_spec import UserSpec
     from mongowire.ports import Rng
 
 EXTERNAL: Final = "$external"

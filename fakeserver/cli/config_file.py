@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.control.errors import unknown
 from fakeserver.control.scenario.loader import read
 from fakeserver.control.scenario.places import ProblemReport
+from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

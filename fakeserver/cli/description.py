@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
+from fakeserver.access.user_spec import UserSpec
 from fakeserver.cli.options import DEFAULT_MEMBERS, DEFAULT_MONGOS, REMOTE, TOPOLOGIES
-from fakeserver.deployment.spec import STORAGES, ClusterSpec, MemberSpec, Topology, UserSpec, topology_name
+from fakeserver.deployment.spec import STORAGES, ClusterSpec, MemberSpec, Topology, topology_name
 from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from fakeserver.cli.mistakes import BAD_INPUT, CANNOT_START, cut
 from fakeserver.cli.options import IGNORED_FLAGS, IGNORED_VALUES, parser
 from fakeserver.cli.running import Serving, serve
 from fakeserver.control.client import ControlClient, ServerStatus
-from fakeserver.control.errors import ControlError
 from fakeserver.control.registry import Registry, check_id
 from fakeserver.control.scenario.places import ScenarioFileError
 from fakeserver.deployment.garbage import collected_when_idle
@@ -25,6 +24,7 @@ from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES
 from fakeserver.settings.failpoints import NAMES
 from fakeserver.settings.server_parameters import TABLE
+from mongowire.documents.errors import ControlError
 from mongowire.documents.suggestions import did_you_mean
 from mongowire.loops import fast_loop
 from mongowire.whole_file import write_whole

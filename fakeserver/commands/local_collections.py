@@ -18,10 +18,10 @@ from fakeserver.commands import journal_collection
 from fakeserver.commands.cluster.replication import configuration
 from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.journal_collection import JOURNAL
+from fakeserver.commands.oplog_documents import document_of
 from fakeserver.commands.queries.reading import NATURAL, query_of, reader
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.port.engine import Namespace
-from fakeserver.storage.port.oplog_documents import document_of
 from fakeserver.storage.values.types import copy_value
 from fakeserver.waiting.interrupts import interruptible
 

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.control import DistantControl
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.listener import read_line, write_line
 from fakeserver.control.registry import ID_VARIABLE, Registry
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,9 +6,6 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
-from fakeserver.control.arguments import duration
-from fakeserver.control.errors import ControlError
-from fakeserver.control.outcome import VerbOutcome
 from fakeserver.control.receiving import PATIENCE, DistantReceiver, Receiver, Receiving
 from fakeserver.control.rule_methods import LocalMethods, RuleMethods
 from fakeserver.control.subject import Subject
@@ -18,6 +15,9 @@ from fakeserver.deployment.logs.log_lines import VERB
 from fakeserver.deployment.records.events import VerbPerformed
 from fakeserver.errors import CommandError
 from fakeserver.rules.builders import conditions
+from fakeserver.waiting.outcome import VerbOutcome
+from mongowire.documents.arguments import duration
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

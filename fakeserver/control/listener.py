@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import json_util
 from bson.binary import UuidRepresentation
 
-from fakeserver.control.arguments import from_json
-from fakeserver.control.errors import ControlError
+from mongowire.documents.arguments import from_json
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

@@ -9,7 +9,7 @@ from fakeserver.control.server_methods import ServerMethods
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import VerbOutcome
+    from fakeserver.waiting.outcome import VerbOutcome
 
 
 class Methods(ServerMethods):

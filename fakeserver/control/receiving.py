@@ -10,10 +10,10 @@ import asyncio
 import warnings
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from fakeserver.control.arguments import duration
-from fakeserver.control.errors import ControlError
 from fakeserver.rules.builders import UnmetExpectation
 from fakeserver.waiting.pause import Await, Host, Pause
+from mongowire.documents.arguments import duration
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:

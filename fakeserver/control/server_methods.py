@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import VerbOutcome
+    from fakeserver.waiting.outcome import VerbOutcome
 
 
 class ServerMethods(ABC):

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from fakeserver.control.beginning import Beginning
-from fakeserver.control.errors import ControlError
 from fakeserver.waiting.bell import Bell
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

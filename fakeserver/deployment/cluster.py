@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from fakeserver.control.rule_methods import LocalMethods
-    from fakeserver.control.served import Served
     from fakeserver.deployment.config_server import ConfigServer
     from fakeserver.deployment.records.journal import Journal
     from fakeserver.deployment.replication.history import History
+    from fakeserver.deployment.served import Served
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.network.balancer import LoadBalancer
     from fakeserver.network.fault_injector import FaultInjector
@@ -66,7 +66,7 @@ class Shared:
 
 
 class Makers(Protocol):
-    """The makers of a deployment's parts, implemented by `fakeserver.assembly`."""
+    """The makers of a deployment's parts, implemented by `fakeserver.assembly.assembling`."""
 
     def node(self, cluster: Cluster, name: str, *, is_mongos: bool = False) -> Node:
         """Return a server that does not listen yet. Raises `CommandError` for a bad start-up parameter."""

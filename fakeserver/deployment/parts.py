@@ -1,4 +1,4 @@
-"""The parts of a server, as `fakeserver.assembly` makes them."""
+"""The parts of a server, as `fakeserver.assembly.assembling` makes them."""
 
 from __future__ import annotations
 

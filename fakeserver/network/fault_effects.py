@@ -13,9 +13,9 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fakeserver.control import arguments
-from fakeserver.control.errors import ControlError, unknown
 from mongowire.connection import Envelope, WireConnection
+from mongowire.documents import arguments
+from mongowire.documents.errors import ControlError, unknown
 from mongowire.errors import RemoteProtocolError
 from mongowire.header import HEADER, HEADER_SIZE, OpCode
 from mongowire.messages import CHECKSUM_PRESENT, checksum_of

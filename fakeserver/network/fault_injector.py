@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.control.errors import ControlError
 from fakeserver.errors import CommandError
 from fakeserver.network.fault_accept import FirstLayer
 from fakeserver.network.fault_layer import FaultTransport
@@ -12,6 +11,7 @@ from fakeserver.network.fault_messages import MessageLayer
 from fakeserver.network.proxy_test import parse_proxy_test
 from fakeserver.network.transport import TransportAbove
 from mongowire.codes import ErrorCode
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     import asyncio

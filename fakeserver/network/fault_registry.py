@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fakeserver.control.errors import ControlError, unknown
-from fakeserver.control.occurrence import OccurrenceCount
 from fakeserver.deployment.replication.state import Role
 from fakeserver.network.faults import Fault, FaultPhase, parse_fault
+from mongowire.documents.errors import ControlError, unknown
+from mongowire.documents.occurrence import OccurrenceCount
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control import arguments
-from fakeserver.control.errors import ControlError, unknown
-from fakeserver.control.occurrence import Occurrence, check_exclusive
 from fakeserver.network.fault_effects import EFFECTS, FaultEffects, parse_effects, positive
+from mongowire.documents import arguments
+from mongowire.documents.errors import ControlError, unknown
+from mongowire.documents.occurrence import Occurrence, check_exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

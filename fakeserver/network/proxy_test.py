@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control import arguments
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.network.fault_steps import Send, Wait
+from mongowire.documents import arguments
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

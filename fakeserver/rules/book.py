@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.rules.attempts import Attempts
 from fakeserver.rules.effects import Ending
 from fakeserver.rules.entry import RuleEntry
 from fakeserver.rules.holding import Held, HeldRequest
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

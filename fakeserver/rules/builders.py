@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.rules.reading import plain
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

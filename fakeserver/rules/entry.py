@@ -6,8 +6,8 @@ import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.occurrence import OccurrenceCount
 from fakeserver.rules.near_misses import NearMisses
+from mongowire.documents.occurrence import OccurrenceCount
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
-from fakeserver.control.errors import ControlError
 from fakeserver.rules.effects import Answer, Ending
 from fakeserver.rules.parsing_effects import failure, reply_of
 from fakeserver.waiting.bell import Bell
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

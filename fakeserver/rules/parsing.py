@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control import arguments
-from fakeserver.control.errors import ControlError, unknown
-from fakeserver.control.occurrence import Occurrence, check_exclusive
 from fakeserver.errors import CommandError
 from fakeserver.rules.conditions import CONTROLLING, Conditions
 from fakeserver.rules.parsing_effects import effects_of
 from fakeserver.rules.reading import at, check_known, count_from_one, one_text, plain
 from fakeserver.rules.rule import PER, Expectation, Rule, Sequence
 from fakeserver.storage.filters.matching import compile_filter
+from mongowire.documents import arguments
+from mongowire.documents.errors import ControlError, unknown
+from mongowire.documents.occurrence import Occurrence, check_exclusive
 from mongowire.documents.suggestions import nearest
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import bson
 from bson import Int64
 from bson.errors import BSONError
 
-from fakeserver.control import arguments
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.errors import CommandError
 from fakeserver.rules.effects import Answer, Effects, Ending, Fail, RuleReply
 from fakeserver.rules.reading import at, check_known, one_text, plain
 from mongowire.codes import ErrorCode, Label, code_name
+from mongowire.documents import arguments
+from mongowire.documents.errors import ControlError, unknown
 from mongowire.documents.suggestions import nearest
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fakeserver.control import arguments
-from fakeserver.control.errors import ControlError, unknown
+from mongowire.documents import arguments
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

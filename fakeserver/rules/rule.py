@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.occurrence import Occurrence
 from fakeserver.rules.effects import Effects
+from mongowire.documents.occurrence import Occurrence
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Timestamp
 
+from fakeserver.deployment.replication.default_concerns import unmet_for_good
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.fields import type_name
@@ -297,7 +298,7 @@ def _wait(request: RequestContext, acknowledgement: Acknowledgement, now: float)
     assert shard is not None
     if optime is None:
         return PASS
-    unmet = unmet_for_good(concern, shard)
+    unmet = unmet_for_good(concern, len(shard.data_bearing))
     if unmet is not None:
         # At once, and also where the write has reached all members: the concern itself is wrong.
         _fail(request, concern, ErrorCode(unmet.code), unmet.message)
@@ -325,20 +326,6 @@ def _is_met(concern: WriteConcern, shard: Shard, optime: OpTime, history: Histor
     if isinstance(concern.w, int):
         return shard.replicated(optime, history) >= concern.w
     return shard.majority(history) >= optime
-
-
-def unmet_for_good(concern: WriteConcern, shard: Shard) -> CommandError | None:
-    """Return why a set can never satisfy a concern (100 or 79), None where it can."""
-    if isinstance(concern.w, int):
-        if concern.w <= len(shard.data_bearing):
-            return None
-        return CommandError(ErrorCode.UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes")
-    if concern.w == "majority":
-        return None
-    return CommandError(
-        ErrorCode.UNKNOWN_REPL_WRITE_CONCERN,
-        f"No write concern mode named '{concern.w}' found in replica set configuration",
-    )
 
 
 def _fail(request: RequestContext, concern: WriteConcern, code: ErrorCode, message: str) -> None:

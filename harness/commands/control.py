@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fakeserver.control.arguments import Kind
 from fakeserver.control.client import ControlClient, find
-from fakeserver.control.errors import ControlError, dotted, unknown
 from fakeserver.control.verbs.form import Applies, kebab
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.records.record_text import line_of
@@ -26,12 +24,14 @@ from harness.commands.output.documents import compact, show
 from harness.commands.output.errors import bad_input
 from harness.commands.subcommands import SUBCOMMANDS
 from harness.running.result import ExitCode
+from mongowire.documents.arguments import Kind
+from mongowire.documents.errors import ControlError, dotted, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.verbs.form import Verb
+    from mongowire.documents.arguments import Argument
 
 _FOLLOWED: Final = "readJournal"
 _PREFIX: Final = "verb_"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fakeserver.control.arguments import duration, share
-from fakeserver.control.errors import ControlError
 from fakeserver.profile import DEFAULT_PROFILE
 from harness.commands.options.types import FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
+from mongowire.documents.arguments import duration, share
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def command(*, words: tuple[str, ...], file: Path | None, **options: Any) -> int
 def _drill(
     *, shed: float, seed: int, seconds: float | None, topology: str, members: str, profile: str
 ) -> Drill:
-    from fakeserver.deployment.description import describe  # noqa: PLC0415 - a help text needs no server
+    from fakeserver.assembly.description import describe  # noqa: PLC0415 - a help text needs no server
     from harness.overload.drill import Drill  # noqa: PLC0415 - see above
 
     values = {"topology": topology, "members": members, "profile": profile, "seed": seed}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fakeserver.control.client import ServerStatus, find
-from fakeserver.control.errors import ControlError
 from fakeserver.control.registry import Registry
 from harness.commands.options.starting import runner_folder
 from harness.commands.options.types import ServerId
 from harness.commands.output.errors import bad_input
 from harness.deployments.launching import end
 from harness.running.result import ExitCode
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import harness
 from fakeserver.control.client import ControlClient, NoAnswerError, ServerStatus
-from fakeserver.control.errors import ControlError
 from fakeserver.control.registry import HOME_VARIABLE
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.network.wire_record import WireRecord
 from harness.overload.operations import OperationTotals
 from harness.running import interruption

@@ -20,7 +20,7 @@ from pymongo import AsyncMongoClient
 from sizes import is_full, size
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from driver import AsyncClient
 from driver.errors import ClientClosedError, InvalidArgumentError
 from driver.policy.backpressure import TokenBucket
 from fakeserver import ClusterSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -11,10 +11,11 @@ from urllib.parse import quote
 import pytest
 from pymongo import MongoClient
 
+from fakeserver.access.user_spec import UserSpec
 from fakeserver.cli import main, parser, spec_of
 from fakeserver.control.client import ControlClient
 from fakeserver.control.registry import Registry
-from fakeserver.deployment.spec import ClusterSpec, Topology, UserSpec
+from fakeserver.deployment.spec import ClusterSpec, Topology
 from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
 
 if TYPE_CHECKING:

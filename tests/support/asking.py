@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fakeserver.control.served import Served
+    from fakeserver.deployment.served import Served
 
 _PATIENCE = 20.0
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 from controlled import registered
 
-from fakeserver.control.arguments import Kind
 from fakeserver.control.client import ControlClient
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.form import kebab
 from fakeserver.control.verbs.table import VERBS
 from harness.cli import cli
 from harness.running.result import ExitCode
+from mongowire.documents.arguments import Kind
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fakeserver.control.arguments import Argument
-    from fakeserver.deployment.background import BackgroundCluster
+    from fakeserver.assembly.background import BackgroundCluster
+    from mongowire.documents.arguments import Argument
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Kind
+from mongowire.documents.arguments import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,10 +9,10 @@ import keyword
 from pathlib import Path
 from typing import Final
 
-from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.verbs import admission_verbs, deployment_verbs
 from fakeserver.control.verbs.form import Verb, snake
 from fakeserver.control.verbs.table import VERBS
+from mongowire.documents.arguments import Argument, Kind
 
 FOLDER: Final = Path(__file__).parents[2] / "fakeserver" / "control"
 WIDTH: Final = 110
@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import VerbOutcome
+    from fakeserver.waiting.outcome import VerbOutcome
 
 
 class ServerMethods(ABC):
@@ -71,7 +71,7 @@ from fakeserver.control.server_methods import ServerMethods
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.outcome import VerbOutcome
+    from fakeserver.waiting.outcome import VerbOutcome
 
 
 class Methods(ServerMethods):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pymongo import AsyncMongoClient, InsertOne, ReturnDocument, UpdateOne, WriteConcern
 from pymongo.errors import ClientBulkWriteException, DuplicateKeyError, PyMongoError
 
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -14,17 +14,17 @@ from command_line_doors import command_line_of, listener_of
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure
 
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.form import snake
 from fakeserver.control.verbs.table import VERBS
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.control.methods import Methods
-    from fakeserver.control.outcome import VerbOutcome
-    from fakeserver.deployment.background import BackgroundCluster
+    from fakeserver.waiting.outcome import VerbOutcome
 
 Document = dict[str, Any]
 

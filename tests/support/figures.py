@@ -37,13 +37,14 @@ FLOORS = (
     ("access",),
     ("admission",),
     ("change_streams",),
+    ("rules",),
     ("deployment",),
     ("request",),
     ("commands",),
     ("stages",),
     ("network",),
+    ("control",),
     ("assembly",),
-    ("starting",),
     ("cli", "pytest_plugin", "__main__"),
 )
 """The rooms of fakeserver from the ground up: an import of a higher floor is an arrow up."""

@@ -22,11 +22,11 @@ import fakeserver
 from driver.collection import Collection
 from driver.database import Database
 from fakeserver import rules
+from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.cli import parser
 from fakeserver.cli.mistakes import filled
 from fakeserver.control.verbs.form import Applies
 from fakeserver.control.verbs.table import VERBS
-from fakeserver.deployment.background import BackgroundCluster
 from fakeserver.profile import PROFILES
 from fakeserver.rules.holding import HeldRequest
 from fakeserver.settings.declaration import INT32_MAX, INT64_MAX, Parameter
@@ -39,7 +39,7 @@ from harness.running.result import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fakeserver.control.arguments import Argument
+    from mongowire.documents.arguments import Argument
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 MADE = re.compile(r"(<!-- made of the code: ([\w -]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -22,14 +22,14 @@ from pymongo.errors import (
     WriteConcernError,
 )
 
-from fakeserver.control.arguments import Kind
 from fakeserver.control.verbs.form import kebab, snake
 from fakeserver.control.verbs.table import VERBS
+from mongowire.documents.arguments import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fakeserver.control.arguments import Argument
+    from mongowire.documents.arguments import Argument
 
 Document = dict[str, Any]
 Check = "Callable[[World], Iterator[None]]"

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from fakeserver.control.errors import ControlError
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import GENERIC, Fields, first_argument
@@ -25,10 +24,11 @@ from fakeserver.request.pipeline import HangUp
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.control.outcome import VerbOutcome
+    from fakeserver.waiting.outcome import VerbOutcome
 
 table = CommandTable()
 

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.deployment.replication.default_concerns import DOCUMENT_ID, implies_majority
+from fakeserver.deployment.replication.default_concerns import DOCUMENT_ID, implies_majority, unmet_for_good
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.idl.read_concern import LEVELS, TIMES
 from fakeserver.idl.write_concern import WriteConcern
 from fakeserver.profile import WIRE_44
-from fakeserver.stages.concerns import unmet_for_good
 from fakeserver.storage.port.engine import Namespace, Query, Update
 from mongowire.codes import ErrorCode
 
@@ -127,7 +126,7 @@ def _checked_write(ctx: CommandContext, document: dict[str, Any]) -> dict[str, A
         )
     # A default that no write could ever satisfy would fail every client that states none.
     shard = ctx.node.writes_to
-    unmet = unmet_for_good(concern, shard) if shard is not None else None
+    unmet = unmet_for_good(concern, len(shard.data_bearing)) if shard is not None else None
     if unmet is not None:
         raise unmet
     journaled = {"j": document["j"]} if "j" in document else {}

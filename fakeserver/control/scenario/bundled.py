@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.control.errors import ControlError
 from fakeserver.control.scenario.building import load
+from mongowire.documents.errors import ControlError
 from mongowire.documents.suggestions import did_you_mean
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.commands.default_table import default_table
-from fakeserver.control.errors import ControlError
 from fakeserver.network.faults import parse_fault
 from fakeserver.rules.parsing import Known, parse_rule
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -9,16 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.errors import unknown
+from fakeserver.access.user_spec import UserSpec
 from fakeserver.control.scenario import settings
 from fakeserver.control.scenario.forms import filled, mapping, sequence
 from fakeserver.control.verbs.form import snake
-from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, UserSpec, topology_name
+from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, topology_name
 from fakeserver.deployment.tls_spec import TlsSpec
 from fakeserver.errors import CommandError
 from fakeserver.network.certificates import MissingExtraError, make_certificates
 from fakeserver.profile import Profile
 from fakeserver.settings.server_parameters import ServerParameters
+from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Kind, count, duration
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.scenario import settings, triggers
 from fakeserver.control.scenario.checks import CHECKS, ROLES
 from fakeserver.control.scenario.forms import filled, known_keys, mapping
@@ -14,15 +12,17 @@ from fakeserver.control.scenario.model import TimelineEntry
 from fakeserver.control.scenario.readings import UNCOUNTED
 from fakeserver.control.scenario.undoing import why_not_undone
 from fakeserver.control.verbs.table import VERBS
+from mongowire.documents.arguments import Kind, count, duration
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.scenario.checks import ScenarioNames
     from fakeserver.control.scenario.places import PlacedValue, ProblemReport
     from fakeserver.control.verbs.form import Verb
     from fakeserver.deployment.spec import ClusterSpec
+    from mongowire.documents.arguments import Argument
 
 _VERIFY: Final = "verify"
 _RESET: Final = "reset"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.control.errors import ControlError, unknown
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.scenario.places import PlacedValue, ProblemReport
+    from mongowire.documents.arguments import Argument
 
 
 def mapping(marked: PlacedValue, what: str, report: ProblemReport) -> bool:

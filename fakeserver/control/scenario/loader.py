@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from bson import json_util
 from bson.errors import BSONError
 
-from fakeserver.control.errors import dotted
 from fakeserver.control.scenario.places import FileProblem, Place, PlacedValue, ScenarioFileError
 from mongowire.documents import reader
-from mongowire.documents.errors import DocumentError
+from mongowire.documents.errors import DocumentError, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

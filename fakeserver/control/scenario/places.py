@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.errors import ControlError, dotted
+from mongowire.documents.errors import ControlError, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,6 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from fakeserver.control.errors import ControlError
 from fakeserver.control.scenario.places import FileProblem, ScenarioFileError
 from fakeserver.control.scenario.readings import Readings
 from fakeserver.control.scenario.timeline import Timeline
@@ -18,17 +17,18 @@ from fakeserver.control.scenario.undoing import undo_of
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Await, Pause
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakeserver.control.control import Control
-    from fakeserver.control.outcome import VerbOutcome
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.control.scenario.places import Place
     from fakeserver.control.scenario.timeline import Act
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.node import Node
+    from fakeserver.waiting.outcome import VerbOutcome
 
 _INSTANT: Final = 1e-9
 """Two instants that are not further apart are the same: sums of floats are not exact."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Kind
 from fakeserver.control.scenario import settings
 from fakeserver.control.scenario.entries import is_a_step
 from fakeserver.control.verbs.table import VERBS
@@ -16,12 +15,13 @@ from fakeserver.network import fault_effects, faults
 from fakeserver.rules import parsing as rules
 from fakeserver.rules.parsing import CONDITIONS
 from fakeserver.rules.parsing_effects import EFFECTS
+from mongowire.documents.arguments import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.verbs.form import Verb
+    from mongowire.documents.arguments import Argument
 
 Schema = dict[str, Any]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakeserver.control.arguments import Argument, Kind
 from fakeserver.deployment.spec import STORAGES, Topology
 from fakeserver.deployment.tls_spec import TlsMode
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
+from mongowire.documents.arguments import Argument, Kind
 
 VERSION: Final = "1.0"
 """The version of the form, which a file names in its field `pushbackd`."""

@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fakeserver.control.arguments import duration
-from fakeserver.control.errors import ControlError, unknown
+from mongowire.documents.arguments import duration
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

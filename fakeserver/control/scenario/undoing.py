@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.table import VERBS
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

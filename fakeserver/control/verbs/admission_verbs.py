@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fakeserver.admission.shedding import LoadShedder, SheddingParameters
 from fakeserver.admission.ticket_sizes import ALGORITHM, FIXED, READ, WRITE
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
 from fakeserver.stages.shedding import Shed
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

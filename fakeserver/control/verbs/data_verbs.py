@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fakeserver.control import data
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.storage.store.catalog import BUILT_IN
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from fakeserver.control.subject import Subject

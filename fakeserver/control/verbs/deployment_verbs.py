@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.form import Applies, Verb
 from fakeserver.deployment.replication.rollback import isolate
 from fakeserver.deployment.spec import MemberSpec
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Argument, Kind, count, share
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
 from fakeserver.settings.failpoint_modes import Mode, number_of, parse_mode
 from fakeserver.settings.failpoints import FAIL_COMMAND, NAMES
+from mongowire.documents.arguments import Argument, Kind, count, share
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from fakeserver.control.subject import Subject

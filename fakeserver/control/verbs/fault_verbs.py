@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.form import Verb
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from fakeserver.control.subject import Subject

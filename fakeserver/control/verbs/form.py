@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.errors import ControlError, unknown
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.deployment.spec import ClusterSpec
+    from mongowire.documents.arguments import Argument
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

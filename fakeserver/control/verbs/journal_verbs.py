@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.verbs.form import Verb
 from fakeserver.deployment.records.attempts import operations_of, retried
 from fakeserver.deployment.records.events import KINDS
 from fakeserver.deployment.records.journal_search import REQUEST, Criteria, is_counted, near_misses
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

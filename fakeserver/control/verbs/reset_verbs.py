@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.deployment_verbs import started
 from fakeserver.control.verbs.form import Verb
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

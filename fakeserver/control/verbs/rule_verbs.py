@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Argument, Kind
 from fakeserver.control.verbs.form import Verb
 from fakeserver.rules.parsing import Known, conditions_of, occurrence_of, parse_rule
 from fakeserver.rules.reading import at
 from fakeserver.rules.rule import Rule
+from mongowire.documents.arguments import Argument, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

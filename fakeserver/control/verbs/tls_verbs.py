@@ -6,10 +6,10 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.form import Verb
 from fakeserver.network.certificates import EXPIRED, UNTRUSTED, WRONG_HOST
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from fakeserver.control.subject import Subject

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from fakeserver.control.served import Served
     from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.served import Served
 
 MISSING: Final = "the HTTP door needs packages that are not installed: pip install 'pushbackd[ui]'"
 

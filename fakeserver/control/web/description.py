@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import Kind
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.control.web.units import UNITS
+from mongowire.documents.arguments import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.verbs.form import Verb
+    from mongowire.documents.arguments import Argument
 
 Document = dict[str, Any]
 

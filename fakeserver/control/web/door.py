@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 from bson import json_util
 from starlette.responses import Response
 
-from fakeserver.control.arguments import from_json
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.control.web.units import UNITS
+from mongowire.documents.arguments import from_json
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.verbs.form import Verb
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
+    from mongowire.documents.arguments import Argument
 
 
 class HttpDoor:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from bson import json_util
 from starlette.responses import StreamingResponse
 
-from fakeserver.control.arguments import count, flag, names
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.web.door import failure
 from fakeserver.control.web.tally import RequestTally
 from fakeserver.deployment.records.events import BY_NAME
+from mongowire.documents.arguments import count, flag, names
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping

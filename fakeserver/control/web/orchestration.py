@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
-from fakeserver.control.arguments import document, flag
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.control.web.door import answer, failure, parsed
 from fakeserver.deployment.replication.state import Role
+from mongowire.documents.arguments import document, flag
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

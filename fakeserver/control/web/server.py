@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from fakeserver.control.errors import ControlError
 from fakeserver.control.web.application import application
 from fakeserver.control.web.guard import Guard
 from fakeserver.control.web.journal import Follower
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster
@@ -28,7 +28,7 @@ _PATIENCE_SECONDS: Final = 1
 
 
 class WebServer:
-    """A door that listens (`fakeserver.control.served.Served`)."""
+    """A door that listens (`fakeserver.deployment.served.Served`)."""
 
     def __init__(self, address: str, token: str, task: asyncio.Task[None]) -> None:
         self.url = f"http://{address}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakeserver.control.arguments import Kind
+from mongowire.documents.arguments import Kind
 
 UNITS: Final = {
     Kind.DURATION: "seconds, or a text: 200ms, 5s, 1m30s",

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_50
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from bson import Timestamp
 
     from fakeserver.deployment.replication.state import ReplicaSet
+    from fakeserver.idl.write_concern import WriteConcern
     from fakeserver.profile import Profile
 
 DOCUMENT_ID: Final = "ReadWriteConcernDefaults"
@@ -67,3 +70,17 @@ def implies_majority(replica_set: ReplicaSet, profile: Profile) -> bool:
     voters = [member.spec for member in replica_set.members if member.spec.votes]
     bearing = sum(not spec.arbiter for spec in voters)
     return bearing == len(voters) or bearing > len(voters) // 2 + 1
+
+
+def unmet_for_good(concern: WriteConcern, data_bearing: int) -> CommandError | None:
+    """Return why a set of so many members with data can never satisfy a concern (100 or 79), else None."""
+    if isinstance(concern.w, int):
+        if concern.w <= data_bearing:
+            return None
+        return CommandError(ErrorCode.UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes")
+    if concern.w == "majority":
+        return None
+    return CommandError(
+        ErrorCode.UNKNOWN_REPL_WRITE_CONCERN,
+        f"No write concern mode named '{concern.w}' found in replica set configuration",
+    )

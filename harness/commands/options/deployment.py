@@ -118,7 +118,7 @@ def deployments_of(options: Options, uris: ExternalUris | None) -> tuple[str, ..
 
 def _check_scenario(scenario: str | None, names: Iterable[str]) -> None:
     """Refuse a scenario for servers that does not fit one of the deployments."""
-    from fakeserver.control.errors import ControlError  # noqa: PLC0415 - most runs have no scenario
+    from mongowire.documents.errors import ControlError  # noqa: PLC0415 - most runs have no scenario
 
     for name in names if scenario else ():
         auth, profile = targets.has_auth(name), targets.profile_of(name)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from fakeserver.control.arguments import document, documents, from_json
-from fakeserver.control.errors import ControlError
 from harness.commands.options.types import Text
+from mongowire.documents.arguments import document, documents, from_json
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.errors import unknown
 from fakeserver.control.scenario.loader import read
 from fakeserver.control.scenario.places import ProblemReport
+from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

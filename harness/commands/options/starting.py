@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fakeserver.control.errors import unknown
 from fakeserver.control.registry import Registry, check_id
 from fakeserver.deployment.spec import topology_name
 from fakeserver.profile import PROFILES
 from harness.commands.options.runner_config import options_in
 from harness.commands.options.types import Count, FilePath
+from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

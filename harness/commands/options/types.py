@@ -147,8 +147,8 @@ class Duration(click.ParamType[float]):
     name = "DURATION"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from fakeserver.control.arguments import duration  # noqa: PLC0415 - a help text needs no server
-        from fakeserver.control.errors import ControlError  # noqa: PLC0415 - see above
+        from mongowire.documents.arguments import duration  # noqa: PLC0415 - a help text needs no server
+        from mongowire.documents.errors import ControlError  # noqa: PLC0415 - see above
 
         try:
             seconds = duration(value)

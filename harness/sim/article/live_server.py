@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from fakeserver.control.client import connect
-from fakeserver.control.errors import ControlError
 from fakeserver.control.registry import HOME_VARIABLE, Registry
 from harness.sim.article.parameters import Strategy
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from types import TracebackType

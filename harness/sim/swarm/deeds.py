@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fakeserver.control.errors import ControlError
 from harness.sim.swarm import history
 from harness.sim.swarm.network import DisturbedMemory, PacketDisturbance, SkewedClock
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping

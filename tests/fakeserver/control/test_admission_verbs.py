@@ -8,7 +8,7 @@ import pytest
 from talking import Deployment, play
 
 from fakeserver import ClusterSpec
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 
 FIND = {"find": "c", "$db": "db"}
 _SWITCH = "ingressRequestRateLimiterEnabled"

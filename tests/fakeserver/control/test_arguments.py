@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from control_cases import RIGHT_OF_KIND, WRONG_OF_KIND
 
-from fakeserver.control.arguments import Argument, Kind
-from fakeserver.control.errors import ControlError
+from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError
 
 READ: list[tuple[Kind, Any, Any]] = [
     (Kind.DURATION, "1m30s", 90.0),

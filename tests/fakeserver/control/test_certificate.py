@@ -9,8 +9,8 @@ from pymongo import MongoClient
 from pymongo.errors import ServerSelectionTimeoutError
 
 from fakeserver import BackgroundCluster, ClusterSpec, TlsSpec
-from fakeserver.control.errors import ControlError
 from fakeserver.network.certificates import Certificates, make_certificates
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from pathlib import Path

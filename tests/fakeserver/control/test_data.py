@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from talking import Deployment, play, retryable_insert
 
-from fakeserver.control.errors import ControlError
 from fakeserver.storage.port.engine import Namespace, Query
+from mongowire.documents.errors import ControlError
 
 NS = Namespace("shop", "orders")
 CAPPED = {"create": "orders", "capped": True, "size": 4096, "max": 2, "$db": "shop"}

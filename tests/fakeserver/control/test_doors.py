@@ -12,15 +12,15 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from fakeserver import ClusterSpec
+from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.control.verbs.table import VERBS
-from fakeserver.deployment.background import BackgroundCluster
 from fakeserver.storage.port.engine import Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.verbs.form import Verb
+    from mongowire.documents.arguments import Argument
 
 ARGUMENTS = [(verb, argument) for verb in VERBS for argument in verb.arguments]
 _CONNECTIONS = "connections"

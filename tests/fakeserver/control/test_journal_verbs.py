@@ -12,7 +12,7 @@ from pymongo.errors import OperationFailure
 from talking import REPLICA_SET, STANDALONE, Deployment, Talker, lsid, play
 
 from fakeserver import BackgroundCluster, ClusterSpec
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ from sizes import size
 
 from fakeserver import ClusterSpec
 from fakeserver.control.client import ControlClient, NoAnswerError, ServerStatus
-from fakeserver.control.errors import ControlError
 from fakeserver.control.listener import LINE_MAX
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from pymongo.errors import OperationFailure
 from talking import Deployment, play
 
 from fakeserver import BackgroundCluster, ClusterSpec, UserSpec
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from talking import Talker

@@ -10,8 +10,8 @@ from controlled import controlled
 import fakeserver.control
 from fakeserver import ClusterSpec
 from fakeserver.control.client import ControlClient, ServerStatus, connect, find
-from fakeserver.control.errors import ControlError
 from fakeserver.control.registry import Registry, RegistryEntry, check_id, home
+from mongowire.documents.errors import ControlError
 
 ENTRY = RegistryEntry("shop", 1, "mongodb://localhost:1/", "single", "unix:/nowhere", "token", started="2026")
 

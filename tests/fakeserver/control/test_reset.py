@@ -13,9 +13,9 @@ from pymongo.errors import AutoReconnect
 from talking import REPLICA_SET, Deployment, lsid, play, retryable_insert
 
 from fakeserver import ClusterSpec, UserSpec
-from fakeserver.control.errors import ControlError
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.storage.port.engine import Namespace
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection

@@ -19,9 +19,9 @@ from harness.sim import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fakeserver.control.arguments import Argument
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.control.verbs.form import Verb
+    from mongowire.documents.arguments import Argument
 
 TIMED = {verb.name for verb in VERBS if not verb.reads} - {"reset"}
 ARGUMENTS = [(verb, argument) for verb in VERBS if verb.name in TIMED for argument in verb.arguments]

@@ -13,7 +13,7 @@ from pymongo.read_preferences import Secondary
 
 import fakeserver
 from fakeserver import ClusterSpec, MemberSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

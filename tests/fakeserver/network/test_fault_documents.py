@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from talking import REPLICA_SET, STANDALONE, Deployment, play
 
-from fakeserver.control.errors import ControlError
 from fakeserver.network.faults import FaultPhase, parse_fault
+from mongowire.documents.errors import ControlError
 
 SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     "no phase": ({"do": {"cut": 1}}, "a fault needs at: the phase at which it acts"),

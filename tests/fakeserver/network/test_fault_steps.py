@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire import splits, streams
 
-from fakeserver.control.errors import ControlError
 from fakeserver.network.fault_effects import EFFECTS, ConnectionEnd, FaultEffect, edited
 from fakeserver.network.fault_registry import FaultRegistry, Hit
 from fakeserver.network.fault_requests import Reached, Requests, Whole
@@ -17,6 +16,7 @@ from fakeserver.network.fault_steps import Send, Wait, reply_steps
 from fakeserver.network.faults import FaultPhase, parse_fault
 from mongowire.compression import Compressor
 from mongowire.connection import Envelope, WireConnection
+from mongowire.documents.errors import ControlError
 from mongowire.errors import RemoteProtocolError
 from mongowire.messages import OpMsg, OpReply
 from mongowire.system import SeededRng

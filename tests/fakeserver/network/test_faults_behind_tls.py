@@ -11,7 +11,7 @@ import pytest
 from tls_files import certificates, tls
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 

@@ -15,7 +15,7 @@ from pymongo.errors import (
 )
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

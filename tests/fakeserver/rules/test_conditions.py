@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruled import FIND, HELLO, KNOWN
 
-from fakeserver.control.occurrence import OccurrenceCount
 from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.conditions import CONNECTING
 from fakeserver.rules.parsing import conditions_of, occurrence_of
+from mongowire.documents.occurrence import OccurrenceCount
 
 if TYPE_CHECKING:
     from fakeserver.rules.asked import Asked

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ruled import KNOWN
 from talking import Deployment, play
 
-from fakeserver.control.errors import ControlError
 from fakeserver.rules.book import RuleBook
 from fakeserver.rules.parsing import parse_rule
 from fakeserver.rules.parsing_effects import effects_of
+from mongowire.documents.errors import ControlError
 from mongowire.system import SeededRng
 
 ERROR = [{"error": 462}]

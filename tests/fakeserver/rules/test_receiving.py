@@ -13,9 +13,9 @@ from talking import LATENCY, STANDALONE, Deployment, Talker, play
 
 from fakeserver import BackgroundCluster, ClusterSpec
 from fakeserver.control.control import DistantControl
-from fakeserver.control.errors import ControlError
 from fakeserver.rules import delay, error
 from fakeserver.rules.builders import UnmetExpectation
+from mongowire.documents.errors import ControlError
 
 FIND = {"find": "orders", "$db": "shop"}
 EMPTY = {"cursor": {"id": 0, "ns": "shop.orders", "firstBatch": []}}

@@ -179,7 +179,7 @@ def test_batches_and_change_streams_copy_the_bytes_of_stored_documents() -> None
 
 def test_the_store_is_loaded_without_the_driver_that_mongomock_imports() -> None:
     script = (
-        "import sys, fakeserver.assembly;"
+        "import sys, fakeserver.assembly.assembling;"
         "print([name for name in ('pymongo', 'cryptography', 'mongomock') if name in sys.modules]);"
         "import mongomock; print(mongomock.MongoClient().db.c.insert_one({'_id': 1}).inserted_id)"
     )

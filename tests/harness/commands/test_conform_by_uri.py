@@ -9,7 +9,7 @@ import pytest
 from served import served
 
 from fakeserver import ClusterSpec, UserSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 from harness.deployments.survey import DeploymentError
 from harness.running import run
 from harness.running.plan import Settings

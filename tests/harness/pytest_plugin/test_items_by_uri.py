@@ -10,7 +10,7 @@ from scenario_files import scenario_text
 # Pytester forgets what the runs inside of a test import, and the YAML parser does not bear a second import.
 import harness.unified.loader  # noqa: F401
 from fakeserver import ClusterSpec, UserSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import pytest
 from tls_files import tls
 
 from fakeserver import ClusterSpec, UserSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS
 from harness.deployments.by_uri import ExternalUris, introduce

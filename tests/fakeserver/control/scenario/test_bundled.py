@@ -11,8 +11,8 @@ from played import Play, play
 import fakeserver
 from driver import AsyncClient
 from driver.errors import ServerSelectionTimeoutError
-from fakeserver.control.errors import ControlError
 from fakeserver.control.scenario.bundled import bundled
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pymongo import MongoClient
 
+from fakeserver.access.user_spec import UserSpec
 from fakeserver.cli import main, parser
 from fakeserver.cli.description import scenario_of
-from fakeserver.deployment.spec import UserSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fakeserver.control.errors import ControlError
 from fakeserver.control.scenario import triggers
 from fakeserver.control.scenario.model import TimelineEntry
 from fakeserver.control.scenario.places import Place
@@ -16,6 +15,7 @@ from fakeserver.control.scenario.timeline import POLL_SECONDS, Act, Timeline
 from fakeserver.control.scenario.triggers import AnsweredRequests, Instant
 from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, ConnectionClosed
 from fakeserver.deployment.records.journal import Journal
+from mongowire.documents.errors import ControlError
 
 COMMANDS = {"find", "insert"}
 SERVERS = {"node0", "node1"}

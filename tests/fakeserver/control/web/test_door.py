@@ -13,8 +13,8 @@ from asking import HttpDoor
 import fakeserver
 from fakeserver import BackgroundCluster, ClusterSpec
 from fakeserver.control import web
-from fakeserver.control.errors import ControlError
 from fakeserver.control.verbs.table import VERBS
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

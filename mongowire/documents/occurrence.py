@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.control.errors import ControlError
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container

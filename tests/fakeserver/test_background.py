@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure, WriteConcernError
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.background import BackgroundCluster
+from fakeserver.assembly.background import BackgroundCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -48,7 +48,7 @@ class Starting:
         self._cluster: Cluster | None = None
 
     async def _start(self) -> Cluster:
-        from fakeserver.assembly import assemble  # noqa: PLC0415
+        from fakeserver.assembly.assembling import assemble  # noqa: PLC0415
         from mongowire.system import SeededRng, SystemClock, TcpNetwork  # noqa: PLC0415
 
         ports = self._ports

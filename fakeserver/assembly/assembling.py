@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from fakeserver.control.served import Served
+    from fakeserver.deployment.served import Served
     from fakeserver.deployment.shard import Shard
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.request.context import RequestContext

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson import json_util
 
-from fakeserver.control.errors import ControlError, unknown
 from mongowire.codes import ErrorCode
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

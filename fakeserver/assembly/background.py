@@ -10,19 +10,19 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
+from fakeserver.assembly.starting import start
 from fakeserver.deployment.spec import ClusterSpec
-from fakeserver.deployment.starting import start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
     from fakeserver.control.control import DistantControl
-    from fakeserver.control.outcome import VerbOutcome
     from fakeserver.control.scenario.model import Scenario
-    from fakeserver.control.served import Served
     from fakeserver.deployment.cluster import Cluster, Node
     from fakeserver.deployment.records.journal import Journal
+    from fakeserver.deployment.served import Served
+    from fakeserver.waiting.outcome import VerbOutcome
     from mongowire.ports import Network
 
 T = TypeVar("T")

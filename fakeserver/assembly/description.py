@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.arguments import count, text
-from fakeserver.control.errors import ControlError, unknown
 from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, topology_name
 from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES, Profile
 from fakeserver.settings import failpoints, server_parameters
+from mongowire.documents.arguments import count, text
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
