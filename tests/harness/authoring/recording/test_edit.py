@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from harness.authoring.recording.edit import Edits
 from mongowire.documents.outline import OutlineNode, outline
 
@@ -91,28 +89,7 @@ def test_a_member_goes_with_its_lines_and_its_comment() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["plain words", "'quoted # text'", "|\n    lines\n    of text\n", "[1,\n    2]", "&x {a: 1}", "*y", ""],
-)
-def test_a_node_ends_where_its_last_character_is(value: str) -> None:
-    text = f"z: &y 1\na:\n  b: {value}\n\n# comment\nc: 1\n"
-    node = root(text).at("a", "b")
-    assert node is not None
-    assert text[node.start : node.end] == value.rstrip()
-
-
 def test_characters_beyond_the_basic_plane_count_as_one() -> None:
     assert with_member("a:\n  b: '\N{GRINNING FACE}'\n  c: 1\n", "a", after="b") == (
         "a:\n  b: '\N{GRINNING FACE}'\n  new: 1\n  c: 1\n"
     )
-
-
-def test_a_path_does_not_lead_through_an_alias() -> None:
-    text = "a: &a { b: 1 }\nc: *a\n"
-    assert root(text).at("c", "b") is None
-    assert root(text).at("a", 0) is None
-
-
-def test_what_is_no_yaml_has_no_outline() -> None:
-    assert outline("a: [") is None
