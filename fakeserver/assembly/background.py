@@ -241,7 +241,7 @@ class BackgroundCluster:
         self._rules.append(self.control.perform("addRule", {"rule": rule})["id"])
 
     def stop_failing(self) -> None:
-        """End the faults of `fail_command`."""
+        """End the rules of `fail_command`."""
         while self._rules:
             with suppress(ValueError):  # a reset has removed it
                 self.control.perform("removeRule", {"id": self._rules.pop()})

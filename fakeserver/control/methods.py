@@ -119,7 +119,7 @@ class Methods(ServerMethods):
         return self.perform("restore", {"name": name})
 
     def state(self) -> VerbOutcome:
-        """Show the deployment: servers, roles, addresses, connections, limits, faults."""
+        """Show the deployment: servers, roles, addresses, connections, limits, rules, faults."""
         return self.perform("state")
 
     def read_journal(
@@ -317,7 +317,7 @@ class Methods(ServerMethods):
         return self.perform("clearJournal")
 
     def reset(self, connections: str = "keep") -> VerbOutcome:
-        """Bring back the beginning: data, members, the first primary, settings, no faults.
+        """Bring back the beginning: data, members, the first primary, settings; no rules, no faults.
 
         connections: `keep` the connections of clients, or `close` them
         """

@@ -205,7 +205,7 @@ def one_application(world: World) -> Iterator[None]:
     assert code_of(world.orders.find_one) is None
 
 
-def two_faults(world: World) -> Iterator[None]:
+def two_rules(world: World) -> Iterator[None]:
     yield
     assert seconds(world.orders.find_one) >= WAIT
     assert code_of(lambda: world.orders.insert_one({"_id": 1})) == 96
@@ -309,9 +309,9 @@ _WISHES: Final = (
         ('control.when("find", app_name="checkout").then(error("OperationFailed"))',),
     ),
     Wish(
-        "two faults at once",
+        "two rules at once",
         (_rule({"delay": "50ms"}), _rule(FAILS, command="insert")),
-        two_faults,
+        two_rules,
         (
             'control.when("find").then(delay("50ms"))',
             'control.when("insert").then(error("OperationFailed"))',

@@ -63,6 +63,6 @@ VERBS: Final = (
             ),
         ),
         _reset,
-        "Bring back the beginning: data, members, the first primary, settings, no faults.",
+        "Bring back the beginning: data, members, the first primary, settings; no rules, no faults.",
     ),
 )

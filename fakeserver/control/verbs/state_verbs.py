@@ -84,7 +84,7 @@ VERBS: Final = (
         "state",
         (),
         _state,
-        "Show the deployment: servers, roles, addresses, connections, limits, faults.",
+        "Show the deployment: servers, roles, addresses, connections, limits, rules, faults.",
         reads=True,
     ),
 )
