@@ -10,6 +10,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from bson import Int64
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
@@ -76,8 +78,6 @@ class TopologyVersion:
 
     def to_document(self) -> dict[str, Any]:
         """Return the form that `hello` takes."""
-        from bson import Int64  # noqa: PLC0415 - the rest of this module needs no BSON
-
         return {"processId": self.process_id, "counter": Int64(self.counter)}
 
 

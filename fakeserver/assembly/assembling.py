@@ -37,6 +37,7 @@ from fakeserver.network.connection import Connection
 from fakeserver.network.fault_injector import FaultInjector
 from fakeserver.network.fault_registry import FaultRegistry
 from fakeserver.network.proxy_layer import ProxyLayer
+from fakeserver.network.tls import behind_tls
 from fakeserver.profile import Profile
 from fakeserver.request.pipeline import MONGOD, MONGOS, Pipeline
 from fakeserver.rules.book import RuleBook
@@ -209,7 +210,6 @@ def _guarded(node: Node, door: Door) -> Callable[[], asyncio.Protocol]:
     tls = node.cluster.spec.tls
     if tls is None or tls.mode == "disabled":
         return faults.guarded(lambda: Connection(node, door))
-    from fakeserver.network.tls import behind_tls  # noqa: PLC0415 - most deployments speak no TLS
 
     context = tls.context()
     node.tls_contexts.append(context)

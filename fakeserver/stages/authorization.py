@@ -13,6 +13,7 @@ from fakeserver.access.ask import Ask
 from fakeserver.access.required import permitted
 from fakeserver.errors import CommandError
 from fakeserver.request.pipeline import PASS, Action, Stage, Step
+from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ class Authorization(Stage):
         identity, bypass = request.connection.identity, node.bypasses(request.connection)
         ask = Ask(node, identity, identity.privileges(node.users, bypass=bypass), request.db, command)
         if not _is_permitted(request, ask):
-            from fakeserver.storage.values.printing import show_document  # noqa: PLC0415 - refusals are few
-
             # The message quotes the command, and may be logged by the client.
             shown = {name: "xxx" if name in _SECRETS else value for name, value in command.items()}
             raise CommandError(

@@ -34,6 +34,7 @@ from harness.commands.options.selecting import (
 )
 from harness.commands.options.types import MOST_WHOLE, Count, FilePath, Filled, Jobs, Seconds
 from harness.commands.output.errors import bad_input
+from harness.flake_lab.run import LabRun
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
 from harness.running import interruption
@@ -46,6 +47,7 @@ from harness.running.plan import Load, Settings, forget, left_out, load_all, pla
 from harness.running.result import ExitCode
 from harness.running.run import RERUNS, PreparedRun
 from harness.running.unmatched import nowhere
+from harness.running.watch import watch
 from harness.unified import loops
 from mongowire.whole_file import check_writable
 
@@ -199,7 +201,6 @@ def command(**_: Any) -> ExitCode:
     with interruption.politely():
         if not options.watch:
             return _conform(options)
-        from harness.running.watch import watch  # noqa: PLC0415 - most runs run once
 
         def conform_saved(paths: Sequence[Path]) -> ExitCode:
             forget()
@@ -224,7 +225,6 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
     if run.repeats.wanted:
         if run.draft is not None:
             raise click.UsageError("--write-expectations takes the results of one run, not of repeated ones")
-        from harness.flake_lab.run import LabRun  # noqa: PLC0415 - most runs repeat nothing
 
         return LabRun(run).execute()
     # A file that cannot be written is found out before the first case, not after the last.

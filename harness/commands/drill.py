@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fakeserver.assembly.description import describe
 from fakeserver.profile import DEFAULT_PROFILE
 from harness.commands.options.types import FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
@@ -91,8 +92,7 @@ def command(*, words: tuple[str, ...], file: Path | None, **options: Any) -> int
 def _drill(
     *, shed: float, seed: int, seconds: float | None, topology: str, members: str, profile: str
 ) -> Drill:
-    from fakeserver.assembly.description import describe  # noqa: PLC0415 - a help text needs no server
-    from harness.overload.drill import Drill  # noqa: PLC0415 - see above
+    from harness.overload.drill import Drill  # noqa: PLC0415 - a help text needs no driver
 
     values = {"topology": topology, "members": members, "profile": profile, "seed": seed}
     return Drill(describe(values).spec, shed, seed, seconds)

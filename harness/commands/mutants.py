@@ -13,6 +13,7 @@ import click
 
 from harness.authoring.mutants.matrix import KillerSearch, MutantMatrix
 from harness.authoring.mutants.mutant import KINDS, load_mutants
+from harness.authoring.mutants.page import write_page
 from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, MutantRecord
 from harness.authoring.mutants.suites import corpus_items, corpus_of, scenario_items
 from harness.commands.options.types import Count, FilePath, Jobs
@@ -98,8 +99,6 @@ def command(**options: Any) -> ExitCode:
                 with writing(folder):
                     record.write(folder, [mutant.name for mutant in every])
     if options["write"] is not None:
-        from harness.authoring.mutants.page import write_page  # noqa: PLC0415 - most runs write none
-
         with writing(options["write"]):
             write_page(options["write"], every, record)
     return ExitCode.FAILED if worst < (options["least"] or 0) else ExitCode.PASSED

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import fakeserver
 from driver.errors import ServerError
+from fakeserver import ClusterSpec, UserSpec
+from fakeserver.commands.administration.parameters import values
+from fakeserver.network.wire_tap import WireTap
 from fakeserver.profile import DEFAULT_PROFILE
 from harness.adapters.base import next_seq
 from harness.flake_lab.network import DisturbedNetwork
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from driver import AsyncClient
-    from fakeserver import ClusterSpec
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.records.journal import Journal
     from fakeserver.network.wire_record import WireRecord
@@ -61,8 +64,6 @@ class EmbeddedDeployment:
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """What `getParameter` would answer, likewise."""
-        from fakeserver.commands.administration.parameters import values  # noqa: PLC0415 - a help text needs no server
-
         return {name: value for name, value, *_ in values(self.cluster.nodes[0])}
 
     @property
@@ -176,9 +177,7 @@ async def embedded(
     has every message. `scenario` is the file or the name of a scenario for servers; its rules and faults are
     in force, and its timeline begins, when the servers are prepared. Raises `ScenarioFileError`.
     """
-    import fakeserver  # noqa: PLC0415 - a help text needs no server
     from fakeserver.network.wire_record import WireRecord  # noqa: PLC0415 - see above
-    from fakeserver.network.wire_tap import WireTap  # noqa: PLC0415 - see above
 
     tap = WireTap(network, clock)
     record = WireRecord(
@@ -219,8 +218,6 @@ async def embedded(
 
 def check_scenario(scenario: str, topology: Topology, *, auth: bool, profile: str) -> None:
     """Check a scenario for servers on a deployment. Raises `ControlError`, `ScenarioFileError` as one."""
-    import fakeserver  # noqa: PLC0415 - see above
-
     fakeserver.load_scenario(scenario, spec=_spec(topology, auth=auth, profile=profile))
 
 
@@ -232,8 +229,6 @@ def _names(cluster: Cluster) -> dict[int, str]:
 
 
 def _spec(topology: Topology, *, auth: bool, profile: str = DEFAULT_PROFILE) -> ClusterSpec:
-    from fakeserver import ClusterSpec, UserSpec  # noqa: PLC0415 - see above
-
     facts: dict[str, Any] = {
         "parameters": _PARAMETERS,
         "auth": auth,

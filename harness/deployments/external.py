@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.deployments.reachable import servers_of
 from harness.deployments.survey import DeploymentError, survey
 from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
@@ -141,7 +142,6 @@ async def _introduced(
 ) -> ExternalDeployment:
     """Return a deployment that has been surveyed and cleaned."""
     from harness.adapters.pymongo.channel import resolved  # noqa: PLC0415 - see `external`
-    from harness.deployments.reachable import servers_of  # noqa: PLC0415 - see `external`
 
     one, multi = (
         ConnectionString.of(await resolved(uri)),

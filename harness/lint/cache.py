@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from hashlib import blake2b
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,8 +75,6 @@ def _name(path: Path) -> str:
 
 
 def _version() -> str:
-    from importlib import metadata  # noqa: PLC0415 - slow to import
-
     try:
         release = metadata.version("pushbackd")
     except metadata.PackageNotFoundError:

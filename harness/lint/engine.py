@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+import fakeserver
+from fakeserver.control.scenario.places import ScenarioFileError
 from harness.formats import UNIFIED, format_of, is_for_servers
 from harness.formats.grammar import check
 from harness.lint.findings import Finding, Problem
@@ -57,9 +60,6 @@ def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
 
 def _of_servers(path: Path) -> list[Finding]:
     """Return why servers would refuse a scenario for them."""
-    import fakeserver  # noqa: PLC0415 - tests of drivers are linted without it
-    from fakeserver.control.scenario.places import ScenarioFileError  # noqa: PLC0415 - see above
-
     try:
         fakeserver.load_scenario(path)
     except ScenarioFileError as error:
@@ -130,7 +130,6 @@ def _lint(paths: Sequence[Path], rules: frozenset[str], jobs: int | None) -> lis
     wanted = jobs or min(os.cpu_count() or 1, 1 + len(paths) // _SHARE)
     if wanted == 1:
         return _in_this_process(paths, rules)
-    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - one file is linted without it
 
     shares = [paths[start : start + _SHARE] for start in range(0, len(paths), _SHARE)]
     with ProcessPoolExecutor(wanted) as pool:

@@ -11,6 +11,7 @@ from harness.overload.plan import step
 from harness.overload.played import capacity, play
 from harness.overload.policy import Aimd, FollowThroughput
 from harness.overload.trial import Trial
+from harness.report import plots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,8 +97,6 @@ def picture(seconds: float) -> str:
 
     Raises `MissingPlotsError`.
     """
-    from harness.report import plots  # noqa: PLC0415 - a table needs no pictures
-
     plots.check()
     able = capacity(live=False)
     low, high = (able.per_second * load for load in _DRAWN_LOADS)

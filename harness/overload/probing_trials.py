@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.overload.probing import ProbingTrial, settled
+from harness.report import plots
 from harness.running import interruption
 from harness.sim import run_virtual
 
@@ -93,8 +94,6 @@ def table(report: Mapping[str, Any]) -> str:
 
 def picture(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]) -> str:
     """Return an SVG of tickets and throughput over time. Raises `MissingPlotsError`."""
-    from harness.report import plots  # noqa: PLC0415 - a table needs no pictures
-
     best, most = trials[0].best, trials[0].best_throughput
 
     def draw(panels: Any) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from harness.report.matrix import Filling, Matrix
+from harness.report.page import write
 from mongowire.system import SystemClock
 from mongowire.whole_file import beside
 
@@ -100,9 +102,6 @@ def _results(path: Path, header: RunHeader) -> Iterator[ResultSink]:
 
 @contextmanager
 def _page(path: Path, header: RunHeader) -> Iterator[ResultSink]:
-    from harness.report.matrix import Filling, Matrix  # noqa: PLC0415 - as above
-    from harness.report.page import write  # noqa: PLC0415 - as above
-
     filling, matrix = Filling(header), Matrix()
     with _new(path) as temporary:
         yield filling

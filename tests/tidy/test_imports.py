@@ -13,6 +13,7 @@ from figures import (
     fields_of,
     folders,
     imports,
+    local_imports,
     modules_passed,
     rooms,
     unread_arguments,
@@ -63,6 +64,10 @@ def test_a_request_has_twenty_fields_at_most() -> None:
 
 def test_arguments_that_nothing_reads_begin_with_an_underscore() -> None:
     assert sum(map(unread_arguments, PACKAGES)) < 20
+
+
+def test_imports_stand_at_the_top_but_for_what_few_runs_load() -> None:
+    assert sum(map(local_imports, PACKAGES)) <= 105
 
 
 def test_a_retried_insert_passes_few_modules() -> None:

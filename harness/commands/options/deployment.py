@@ -15,6 +15,7 @@ from harness.deployments.by_uri import ENVIRONMENT, VARIABLE, ExternalUris, intr
 from harness.deployments.embedded import check_scenario
 from harness.deployments.survey import DeploymentError
 from harness.unified.deployment import Topology
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -118,8 +119,6 @@ def deployments_of(options: Options, uris: ExternalUris | None) -> tuple[str, ..
 
 def _check_scenario(scenario: str | None, names: Iterable[str]) -> None:
     """Refuse a scenario for servers that does not fit one of the deployments."""
-    from mongowire.documents.errors import ControlError  # noqa: PLC0415 - most runs have no scenario
-
     for name in names if scenario else ():
         auth, profile = targets.has_auth(name), targets.profile_of(name)
         with bad_input(ControlError):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from harness.running import keywords
+from harness.running.changed import changed
 from harness.running.discovery import discover
+from harness.running.last_failed import last_failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +64,6 @@ def files_of(options: Options) -> Sequence[Path]:
     """Return the scenario files of a command line. Raises `BadInputError`."""
     if options.changed is None:
         return discover(options.paths)
-    from harness.running.changed import changed  # noqa: PLC0415 - most runs ask no git
 
     return changed(options.paths, options.changed)
 
@@ -81,7 +82,6 @@ def among_last_failed(items: Sequence[Item], options: Options) -> tuple[Item, ..
     """Return the items of a plan that the command line wants, and say which."""
     if not options.last_failed:
         return tuple(items)
-    from harness.running.last_failed import last_failed  # noqa: PLC0415 - most runs run all
 
     chosen, sentence = last_failed(items)
     click.echo(f"--last-failed: {sentence}", err=True)

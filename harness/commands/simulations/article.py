@@ -18,13 +18,17 @@ from harness.commands.output.errors import bad_input
 from harness.report import plots
 from harness.report.plots import MissingPlotsError
 from harness.running.result import ExitCode
+from harness.sim.article import files
 from harness.sim.article.parameters import ARTICLE_STRATEGIES, ArticleParameters, Strategy
+from harness.sim.article.prints import client_lines, server_lines, table
+from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model
+from harness.sim.article.trial import ArticleTrial, repeats
+from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.sim.article.scenario import Abandoned
-    from harness.sim.article.trial import ArticleTrial
     from harness.sim.fleet import Engine
 
 OTHERS: Final = tuple(strategy.value for strategy in Strategy if strategy not in ARTICLE_STRATEGIES)
@@ -176,7 +180,7 @@ def _parameters(ctx: click.Context, options: dict[str, Any]) -> ArticleParameter
     """Return the article's parameters as the options give them. Raises `click.UsageError`."""
     values = {field.name: options[field.name] for field in fields(ArticleParameters)}
     if options["live"]:
-        from harness.sim.article.live import LIVE  # noqa: PLC0415 - see _run
+        from harness.sim.article.live import LIVE  # noqa: PLC0415 - a model needs no servers
 
         values |= {name: getattr(LIVE, name) for name in values if not _is_given(ctx, name)}
     try:
@@ -203,8 +207,6 @@ def _strategies(options: dict[str, Any]) -> list[Strategy]:
 
 def _check(ctx: click.Context, parameters: ArticleParameters, options: dict[str, Any]) -> None:
     """Find out before the run whether it can be run, and whether its files can be written."""
-    from mongowire.whole_file import check_writable  # noqa: PLC0415 - a help text writes nothing
-
     if options["live"] and parameters.clients > MOST_LIVE_CLIENTS:
         raise click.UsageError(
             f"--clients is {parameters.clients}; with --live it has to be at most {MOST_LIVE_CLIENTS}", ctx
@@ -216,9 +218,7 @@ def _check(ctx: click.Context, parameters: ArticleParameters, options: dict[str,
         if options["plot"] or options["html"]:
             plots.check()
         if options["parquet"]:
-            from harness.sim.article.files import check_parquet  # noqa: PLC0415 - see above
-
-            check_parquet()
+            files.check_parquet()
         for name in ("csv", "parquet", "html"):
             if options[name]:
                 check_writable(options[name])
@@ -230,8 +230,6 @@ def _run(
     parameters: ArticleParameters, strategies: Sequence[Strategy], options: dict[str, Any]
 ) -> Iterator[ArticleTrial]:
     """Run each strategy as a model and, where that is asked for and the driver has it, live."""
-    from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model  # noqa: PLC0415 - a help text simulates nothing
-
     engine: Engine | Literal["virtual"] = options["engine"]
     abandoned, driver = options["abandoned"], options["driver"]
     backlog = DRIVER_BACKLOG if options["live"] else BACKLOG
@@ -247,9 +245,8 @@ def _run(
                 on_progress=heard,
             )
         if options["live"]:
-            from harness.sim.article.live import run_live  # noqa: PLC0415 - see above
-            from harness.sim.article.live_clients import OF_THE_APPLICATION  # noqa: PLC0415 - see above
-            from harness.sim.article.trial import ArticleTrial  # noqa: PLC0415 - see above
+            from harness.sim.article.live import run_live  # noqa: PLC0415 - a model needs no servers
+            from harness.sim.article.live_clients import OF_THE_APPLICATION  # noqa: PLC0415 - a model needs no servers
 
             if driver == "pymongo" and strategy not in OF_THE_APPLICATION:
                 continue
@@ -276,9 +273,6 @@ def _progress(label: str, parameters: ArticleParameters) -> Iterator[Callable[[f
 
 
 def _print(trials: Sequence[ArticleTrial], *, verbose: bool) -> None:
-    from harness.sim.article.prints import client_lines, server_lines, table  # noqa: PLC0415 - see _run
-    from harness.sim.article.trial import repeats  # noqa: PLC0415 - see _run
-
     before, after = _AROUND
     for trial, *_ in repeats(trials):
         own = trial.parameters
@@ -295,8 +289,6 @@ def _print(trials: Sequence[ArticleTrial], *, verbose: bool) -> None:
 
 
 def _write(trials: Sequence[ArticleTrial], options: dict[str, Any]) -> None:
-    from harness.sim.article import files  # noqa: PLC0415 - see _run
-
     with bad_input(OSError):
         if options["csv"]:
             files.write_csv(options["csv"], trials)

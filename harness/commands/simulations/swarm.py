@@ -13,6 +13,12 @@ import click
 
 from harness.commands.options.types import Count, FilePath, Filled, Jobs
 from harness.commands.output.errors import bad_input
+from harness.running import interruption
+from harness.running.processors import processors
+from harness.sim.swarm.drawing import draw
+from harness.sim.swarm.many import judged
+from harness.sim.swarm.schedule import ScheduleError, parse
+from harness.sim.swarm.timeline import page_of, summary_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,8 +58,6 @@ def command(*, replay: int | None, schedule: str | None, html: Path | None, **op
         raise click.UsageError("--html needs --replay or --schedule")
     if replay is None and schedule is None:
         return _run(**options)
-    from harness.sim.swarm.drawing import draw  # noqa: PLC0415 - a help text needs none
-    from harness.sim.swarm.schedule import ScheduleError  # noqa: PLC0415 - see above
 
     with bad_input(ScheduleError, OSError, UnicodeDecodeError):
         chosen = draw(replay) if replay is not None else _read(schedule or "")
@@ -62,17 +66,11 @@ def command(*, replay: int | None, schedule: str | None, html: Path | None, **op
 
 def _read(text: str) -> Schedule:
     """Read a schedule, or the file that has one. Raises `ScheduleError`, and `OSError` for a file."""
-    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
-
     is_file = "=" not in text and "@" not in text
     return parse(Path(text).read_text(encoding="utf-8") if is_file else text)
 
 
 def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
-    from harness.running import interruption  # noqa: PLC0415 - see above
-    from harness.running.processors import processors  # noqa: PLC0415 - see above
-    from harness.sim.swarm.many import judged  # noqa: PLC0415 - see above
-
     wanted = range(first, first + seeds)
     failures = done = 0
     operations = Counter[str]()
@@ -98,8 +96,6 @@ def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
 
 def _drawn(seeds: Iterable[int]) -> Iterator[str]:
     """Yield a line for each sort of thing that the seeds draw, with how many schedules have it."""
-    from harness.sim.swarm.drawing import draw  # noqa: PLC0415 - see above
-
     counts: dict[str, Counter[str]] = {"deployments": Counter(), "work": Counter(), "faults": Counter()}
     for schedule in map(draw, seeds):
         for sort, names in zip(
@@ -112,8 +108,6 @@ def _drawn(seeds: Iterable[int]) -> Iterator[str]:
 
 def _line(seed: int, verdict: ScheduleVerdict) -> str:
     """Return the line of a seed: what ran, what was disturbed, and what came of it."""
-    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
-
     schedule = parse(verdict.text)
     work = ",".join(schedule.work)
     counts = f"{verdict.ok} ok {verdict.failed} failed {verdict.unknown} unknown"
@@ -128,8 +122,7 @@ def _line(seed: int, verdict: ScheduleVerdict) -> str:
 
 def _explain(seed: int, verdict: ScheduleVerdict, *, shrinks: bool) -> None:
     """Print what was found, the command that repeats it, and the shrunk schedule."""
-    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
-    from harness.sim.swarm.shrinking import shrink  # noqa: PLC0415 - see above
+    from harness.sim.swarm.shrinking import shrink  # noqa: PLC0415 - a help text needs no driver
 
     for _, text in verdict.violations[:5]:
         click.echo(f"        {text}")
@@ -144,9 +137,8 @@ def _explain(seed: int, verdict: ScheduleVerdict, *, shrinks: bool) -> None:
 
 def _show(schedule: Schedule, html: Path | None) -> int:
     """Print the timeline of a schedule, or write its page."""
-    from harness.sim.swarm.judging import verdict_of  # noqa: PLC0415 - see above
-    from harness.sim.swarm.run import perform  # noqa: PLC0415 - see above
-    from harness.sim.swarm.timeline import page_of, summary_of, text_of  # noqa: PLC0415 - see above
+    from harness.sim.swarm.judging import verdict_of  # noqa: PLC0415 - a help text needs no driver
+    from harness.sim.swarm.run import perform  # noqa: PLC0415 - a help text needs no driver
 
     click.echo(str(schedule))
     run = perform(schedule)

@@ -12,6 +12,7 @@ from harness.lint.commands import all_commands, is_command
 from harness.lint.findings import LintRule, Problem
 from harness.unified.build import decoded
 from harness.unified.schema.fail_points import DATA, FIELDS, MODE_FIELDS, MODES, NAMES, wrong_data, wrong_mode
+from mongowire.codes import ErrorCode, Label
 from mongowire.documents.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ def _code_hint(field: str, value: Any) -> str:
 @cache
 def codes_by_name() -> dict[str, int]:
     """Return the server's codes by their names."""
-    from mongowire.codes import ErrorCode  # noqa: PLC0415 - a table of all codes, which few files need
-
     return {code.code_name: int(code) for code in ErrorCode}
 
 
@@ -154,8 +153,6 @@ def _wrong_code_name(scenario: LintedScenario) -> Iterator[Problem]:
 
 @cache
 def _labels() -> tuple[str, ...]:
-    from mongowire.codes import Label  # noqa: PLC0415 - see `codes_by_name`
-
     return tuple(label.value for label in Label)
 
 

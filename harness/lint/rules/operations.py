@@ -19,6 +19,7 @@ from harness.unified.matching.matcher import OPERATORS, match
 from harness.unified.operations import OPERATIONS, look_up
 from harness.unified.operations.models import check_client_models, check_models
 from harness.unified.schema.arguments import argument_of, wrong_type
+from mongowire.codes import Label
 from mongowire.documents.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -165,8 +166,6 @@ def _strings(value: object) -> Iterable[str]:
 
 @cache
 def _known_labels() -> tuple[str, ...]:
-    from mongowire.codes import Label  # noqa: PLC0415 - a table of all codes, which few files need
-
     return tuple(label.value for label in Label)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from driver.options import CANONICAL
 from harness.adapters.base import EntityKind
 from harness.lint.findings import LintRule, Problem
 from mongowire.documents.suggestions import did_you_mean
@@ -35,8 +36,6 @@ def _unknown_option(scenario: LintedScenario) -> Iterator[Problem]:
 
 @cache
 def _known() -> Mapping[str, str]:
-    from driver.options import CANONICAL  # noqa: PLC0415 - many files have no options
-
     return CANONICAL
 
 

@@ -9,6 +9,7 @@ from harness.overload.policy.policies import POLICIES
 from harness.running import interruption
 from harness.sim.claims.governing import INTERVAL, SimulatedGovernor
 from harness.sim.fleet import simulate
+from harness.sim.fleet.running import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,6 @@ def _run(side: Side, engine: Engine) -> FleetOutcome:
 
     if side.policy is None:
         return simulate(side.scenario, engine=engine, on_progress=on_progress)
-    from harness.sim.fleet.running import run  # noqa: PLC0415 - most sides have no policy
 
     governor = SimulatedGovernor(POLICIES[side.policy](limits_connections=side.connections))
     return run(side.scenario, engine=engine, on_progress=on_progress, every=INTERVAL, on_pause=governor.step)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.building import FleetPlan, rate_at
+from harness.sim.fleet.compiled import compiled_advance, world_of
 from harness.sim.fleet.engine import advance
 from harness.sim.fleet.outcome import COUNTS, LEVELS, FleetOutcome
 from harness.sim.fleet.scenario import Closed, Deploy
@@ -40,8 +41,6 @@ def run(
     if engine == "auto":
         engine = "compiled" if _is_large(scenario) and find_spec("numba") else "plain"
     if engine == "compiled":
-        from harness.sim.fleet.compiled import compiled_advance, world_of  # noqa: PLC0415 - needs extras
-
         go_on, world = compiled_advance(), world_of(plan)
     elif engine == "plain":
         go_on, world = advance, plain_world(plan)

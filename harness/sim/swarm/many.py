@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from harness.running import interruption
+from harness.sim.swarm.drawing import draw
+from harness.sim.swarm.schedule import parse
 from harness.sim.swarm.verdict import ScheduleVerdict
 from harness.sim.sweep.processes import processes
 
@@ -55,7 +57,6 @@ def judged(
 
 def _judge_all(items: Sequence[Item]) -> list[ScheduleVerdict]:
     from harness.sim.swarm.judging import judge  # noqa: PLC0415 - for the processes that run schedules alone
-    from harness.sim.swarm.schedule import parse  # noqa: PLC0415 - see above
 
     verdicts = []
     with _garbage_kept():
@@ -68,8 +69,6 @@ def _judge_all(items: Sequence[Item]) -> list[ScheduleVerdict]:
 def _text(item: Item) -> str:
     if isinstance(item, str):
         return item
-    from harness.sim.swarm.drawing import draw  # noqa: PLC0415 - see above
-
     return str(draw(item))
 
 
