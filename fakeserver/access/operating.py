@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from fakeserver.access.ask import is_set
 from fakeserver.access.privileges import CLUSTER, Resource
 from fakeserver.idl.fields import check_inner_db, whole
-from fakeserver.request import operations
 from fakeserver.storage.port.engine import Namespace
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def may_kill_operation(ask: Ask) -> bool:
     number, mine = ask.command["op"], ask.identity.names
     return not isinstance(number, str) and any(
         request.execution.operation_id == whole(number) and mine & request.connection.identity.names
-        for _, request in operations.running(ask.node)
+        for _, request in ask.node.waiting()
     )
 
 

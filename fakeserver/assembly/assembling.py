@@ -51,6 +51,7 @@ from fakeserver.stages import mongod_stages, mongos_stages
 from fakeserver.stages.fsync_lock import WriteLock
 from fakeserver.stages.profiler import Profiler
 from fakeserver.stages.rules import stand_in
+from fakeserver.stages.slowness import Slowness
 from fakeserver.storage.port.oplog import Oplog
 from fakeserver.storage.store.catalog import Catalog
 from fakeserver.storage.store.memory_engine import MemoryEngine
@@ -150,6 +151,7 @@ class _Makers:
             pipeline=pipeline,
             write_lock=WriteLock(pipeline),
             profiler=Profiler(pipeline, own.spawn(f"{name}/profiler").random),
+            slowness=Slowness(pipeline),
             new_process=new_process,
             protocols=protocols,
         )

@@ -134,7 +134,7 @@ class _Server:
             node.parameters.values,
             {name: (point.setting, point.data) for name, point in active.items()},
             replace(profiling, levels=dict(profiling.levels)),
-            (node.outages.delay, node.outages.jitter),
+            (node.slowness.delay, node.slowness.jitter),
             node.position.delay,
             not node.stopped,
         )
@@ -170,7 +170,7 @@ class _Server:
     def reconnect(self, node: Node) -> bool:
         """End what keeps a server from others; return whether its set has to look anew."""
         member, outages = node.member, node.outages
-        if (outages.delay, outages.jitter) != self.slow:
+        if (node.slowness.delay, node.slowness.jitter) != self.slow:
             outages.slow(*self.slow)
         moved = outages.end() or member.island != 0
         member.island, member.frozen_until = 0, _NEVER

@@ -35,7 +35,7 @@ from mongowire.ids import ObjectIds, object_id
 if TYPE_CHECKING:
     import asyncio
     import ssl
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
     from fakeserver.access.users import UserStore
     from fakeserver.admission.warnings import Warned
@@ -85,6 +85,7 @@ class Node(Owner):
         self.pipeline = parts.pipeline
         self.write_lock = parts.write_lock
         self.profiler = parts.profiler
+        self.slowness = parts.slowness
         self.rng = rng
         self.log = log
         self.tally = LogTally(self)
@@ -278,6 +279,12 @@ class Node(Owner):
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Begin to accept; return the address. Raises `OSError`."""
         return await self.doors.open(host, port)
+
+    def waiting(self) -> Iterator[tuple[OpenConnection, Any]]:
+        """Iterate over the requests that wait, with their connections; unread messages are none."""
+        for connection in list(self.connections.values()):
+            if (request := connection.waiting) is not None and request.command is not None:
+                yield connection, request
 
     def protocols(self, door: Door = Door.MAIN) -> Callable[[], asyncio.Protocol]:
         """Return the maker of the protocol of a connection. Raises `OSError` for unusable files of TLS."""

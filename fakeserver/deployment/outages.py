@@ -14,7 +14,6 @@ of missing heartbeats: see `deployment.replication`.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from bson import Int64
@@ -22,14 +21,10 @@ from bson import Int64
 from fakeserver.deployment.records.events import ServerChanged
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError
-from fakeserver.request.pipeline import Action, Stage, Step
-from fakeserver.waiting.pause import Delay
 from mongowire.codes import ErrorCode
 from mongowire.ids import object_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fakeserver.deployment.server import Server
 
 _A_DAY: Final = 86_400.0
@@ -52,10 +47,6 @@ class Outages:
         self._node = node
         self._silences: set[str] = set()
         """The reasons for which nothing is answered: the server answers again when none is left."""
-        self.jitter = self.delay = 0.0
-        """The seconds by which every request is delayed."""
-        self._slowness = ExitStack()
-        """The stage that slows requests down, where there is one."""
 
     @property
     def is_paused(self) -> bool:
@@ -214,14 +205,10 @@ class Outages:
 
     def slow(self, seconds: float, jitter: float = 0.0) -> None:
         """Delay every request by `seconds`, and up to `jitter` less or more; 0 ends that."""
-        if seconds or self.delay:
+        if seconds or self._node.slowness.delay:
             change = ("slow", f"{seconds:g} s") if seconds else ("no longer slow", "")
             self._node.record(ServerChanged(*change))
-        self._slowness.close()
-        self.delay, self.jitter = seconds, jitter
-        if seconds > 0:
-            draw = self._node.rng.spawn("slowness").random
-            self._slowness.enter_context(self._node.pipeline.installed(_Slowness(seconds, jitter, draw)))
+        self._node.slowness.hold(seconds, jitter, self._node.rng.spawn("slowness").random)
 
     def _silence(self, reason: str) -> None:
         self._silences.add(reason)
@@ -231,19 +218,3 @@ class Outages:
         self._silences.discard(reason)
         if not self._silences and not self._node.stopped and not self._node.ready:
             self._node.open()
-
-
-class _Slowness(Stage):
-    """Holds every request back, before anything else happens to it.
-
-    Entered once, ahead of the rate limiter: the request reaches the server late, as over a slow network.
-    """
-
-    step = Step.RATE_LIMIT
-
-    def __init__(self, seconds: float, jitter: float, draw: Callable[[], float]) -> None:
-        self._seconds, self._jitter, self._draw = seconds, jitter, draw
-
-    def enter(self, _request: object, now: float) -> Action:
-        off = self._jitter * (2 * self._draw() - 1) if self._jitter else 0.0
-        return Delay(now + max(0.0, self._seconds + off))

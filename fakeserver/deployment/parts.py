@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.establishment import Gate
     from fakeserver.deployment.flow_monitor import FlowMonitor
     from fakeserver.deployment.logs.profiling import Profiling
+    from fakeserver.deployment.server import SlownessPart
     from fakeserver.deployment.shard_clients import Shards
     from fakeserver.idl.command_table import CommandTable
     from fakeserver.request.pipeline import Pipeline
@@ -55,6 +56,7 @@ class Parts:
     pipeline: Pipeline
     write_lock: WriteLockPart
     profiler: ProfilerPart
+    slowness: SlownessPart
     new_process: Callable[[Any], Process]
     """Return the parts of a new process of a `Node`."""
     protocols: Callable[[Any, Door], Callable[[], asyncio.Protocol]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from fakeserver.access.connection_state import ConnectionState
     from fakeserver.admission.controls import AdmissionControl
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.errors import CommandError
     from fakeserver.profile import Profile
-    from fakeserver.request.pipeline import Pipeline
     from fakeserver.settings.failpoints import FailPointRegistry
     from fakeserver.settings.server_parameters import ServerParameters
     from fakeserver.storage.port.oplog import Oplog, OpTime
@@ -52,6 +51,18 @@ class OpenConnection(Protocol):
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
+
+
+class SlownessPart(Protocol):
+    """The delay of every request."""
+
+    delay: float
+    """Seconds; 0 delays none."""
+    jitter: float
+    """Seconds by which a delay is shorter or longer at most."""
+
+    def hold(self, delay: float, jitter: float, draw: Callable[[], float]) -> None:
+        """Delay requests by `delay` seconds, up to `jitter` less or more as drawn; 0 ends that."""
 
 
 class OwnSet(Protocol):
@@ -121,7 +132,7 @@ class Server(Protocol):
     parameters: ServerParameters
     fail_points: FailPointRegistry
     admission: AdmissionControl
-    pipeline: Pipeline
+    slowness: SlownessPart
     doors: Doors
     profile: Profile
 

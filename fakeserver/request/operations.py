@@ -21,7 +21,7 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Container, Iterator
+    from collections.abc import Container
 
     from fakeserver.access.connection_state import ConnectionState
     from fakeserver.deployment.node import Node
@@ -35,14 +35,6 @@ _KINDS: Final = {
     "update": "update",
     "delete": "remove",
 }
-
-
-def running(node: Node) -> Iterator[tuple[OpenConnection, RequestContext]]:
-    """Iterate over the requests that wait, each with its connection; unread messages are no operations."""
-    for connection in list(node.connections.values()):
-        request = connection.waiting
-        if request is not None and request.command is not None:
-            yield connection, request
 
 
 def describe(request: RequestContext, now: float, utc: dt.datetime) -> dict[str, Any]:
@@ -140,14 +132,14 @@ def operation_id(request: RequestContext) -> int:
 
 def kill(node: Node, number: int) -> None:
     """End the operation of that number, if it runs."""
-    for connection, request in running(node):
+    for connection, request in node.waiting():
         if request.execution.operation_id == number:
             _interrupt(connection, request)
 
 
 def kill_sessions(node: Node, session_ids: Container[bytes]) -> None:
     """End the operations of sessions."""
-    for connection, request in running(node):
+    for connection, request in node.waiting():
         if request.session_id in session_ids:
             _interrupt(connection, request)
 

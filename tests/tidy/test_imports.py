@@ -43,7 +43,7 @@ def test_a_package_has_as_many_rooms_as_a_reader_can_see_at_once(package: str, m
 
 
 def test_fakeserver_imports_upwards_in_few_places() -> None:
-    assert len(arrows_up()) <= 11, arrows_up()
+    assert len(arrows_up()) <= 8, arrows_up()
 
 
 @pytest.mark.parametrize("package", PACKAGES)

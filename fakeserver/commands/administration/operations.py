@@ -92,7 +92,7 @@ def _check_switches(switches: Any) -> None:
 
 
 def _active(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:
-    requests = [ctx.request, *(request for _, request in operations.running(ctx.node))]
+    requests = [ctx.request, *(request for _, request in ctx.node.waiting())]
     for request in requests:
         if all_users or _is_mine(ctx, request.connection.identity.names):
             yield operations.describe(request, ctx.now, ctx.utc())
@@ -112,7 +112,7 @@ def _idle_connections(ctx: CommandContext, *, all_users: bool) -> Iterator[Docum
 
 def _idle_sessions(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:
     """Iterate over the open transactions in which nothing runs."""
-    busy = {request.session_id for _, request in operations.running(ctx.node)}
+    busy = {request.session_id for _, request in ctx.node.waiting()}
     mine = {uid_of(user, db) for db, user in ctx.who}
     for session in ctx.node.sessions.live():
         if session.id not in ctx.node.transactions.open or session.id in busy:

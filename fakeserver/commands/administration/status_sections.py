@@ -15,7 +15,6 @@ from bson import Int64
 
 from fakeserver.admission.invocations import pool_of
 from fakeserver.profile import WIRE_50, WIRE_80
-from fakeserver.request.operations import running
 from mongowire.messages import EXHAUST_ALLOWED
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _MIB: Final = 1024 * 1024
 
 def connections(node: Node) -> dict[str, Any]:
     """Return how many clients there are, and what they do; the one that asks is active."""
-    waiting = [request for _, request in running(node)]
+    waiting = [request for _, request in node.waiting()]
     greeting = [request for request in waiting if request.spec.handshake]
     streams = [request for request in greeting if request.flags & EXHAUST_ALLOWED]
     established = len(node.connections) - node.admission.establishment.queued
@@ -88,7 +87,7 @@ def locks(ctx: CommandContext) -> dict[str, Any]:
     if ctx.node.is_mongos:
         return {}
     # A hello that waits for a change of the topology holds no lock.
-    waiting = [request for _, request in running(ctx.node) if not request.spec.handshake]
+    waiting = [request for _, request in ctx.node.waiting() if not request.spec.handshake]
     writers = sum(
         pool_of(request.spec.kind, request.spec.name, request.command or {}) == "write" for request in waiting
     )

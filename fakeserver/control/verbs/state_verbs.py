@@ -48,7 +48,7 @@ def _server(node: Node) -> Document:
     member, now = node.member, node.clock.now()
     facts = {
         "set": None if node.shard is None or node not in node.shard.nodes else node.shard.name,
-        "slow": node.outages.delay,
+        "slow": node.slowness.delay,
         "lag": node.position.delay,
         "frozen": max(0.0, member.frozen_until - now),
         "island": member.island,

@@ -85,7 +85,7 @@ def server(node: Node, now: float) -> dict[str, Any]:
         "frozenSeconds": max(0.0, member.frozen_until - now) if math.isfinite(member.frozen_until) else 0.0,
         "lagSeconds": node.position.delay,
         "isBehind": node.position.applied is not None,
-        "slowSeconds": node.outages.delay,
+        "slowSeconds": node.slowness.delay,
         "connections": len(node.connections),
         "clients": _clients(node, now),
         "requests": node.counters.requests,

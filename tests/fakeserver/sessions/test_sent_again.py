@@ -160,7 +160,7 @@ Ending = str
 
 
 async def kill_operation(client: Client, _: Talker) -> None:
-    for _connection, request in operations.running(client.node):
+    for _connection, request in client.node.waiting():
         if request.txn_number is not None:
             operations.kill(client.node, operations.operation_id(request))
 
@@ -171,7 +171,7 @@ async def kill_session(client: Client, _: Talker) -> None:
 
 async def run_out_of_time(client: Client, _: Talker) -> None:
     """Have `maxTimeMS` end it here: no time passes in the middle of a run."""
-    for _connection, request in operations.running(client.node):
+    for _connection, request in client.node.waiting():
         if request.txn_number is not None:
             request.deadline = client.deployment.world.clock.now()
 

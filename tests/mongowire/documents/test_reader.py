@@ -15,6 +15,7 @@ from mongowire.documents.errors import DocumentError
 from mongowire.documents.reader import BYTES_MAX, VALUES_MAX, read, read_yaml
 
 FILE = Path("f.yml")
+MANY_VALUES = b"- &many [" + b"1," * 1000 + b"]\n" + b"- *many\n" * (VALUES_MAX // 1000)
 
 Write: TypeAlias = Callable[..., Path]
 
@@ -193,7 +194,7 @@ class TestLimits:
             ("a.yml", b" " * (BYTES_MAX + 1), f"larger than {BYTES_MAX} bytes"),
             ("a.yml", b"a: " + b"9" * 5000, "a number that is too long"),
             ("a.json", b'{"a": ' + b"9" * 5000 + b"}", "a number that is too long"),
-            ("a.yml", b"[" + b"1," * VALUES_MAX + b"1]", f"more than {VALUES_MAX} values"),
+            ("a.yml", MANY_VALUES, f"more than {VALUES_MAX} values"),
         ],
         ids=["bytes", "digits", "digits of JSON", "values"],
     )

@@ -99,7 +99,7 @@ def test_what_a_role_meant_is_undone() -> None:
 
 UNDONE: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "pause": ("pause: {node: node1}", lambda cluster: cluster.node("node1").outages.is_paused),
-    "slow": ("slow: {node: node1, seconds: 1s}", lambda cluster: cluster.node("node1").outages.delay),
+    "slow": ("slow: {node: node1, seconds: 1s}", lambda cluster: cluster.node("node1").slowness.delay),
     "lag": ("lag: {node: node1}", lambda cluster: cluster.node("node1").position.delay),
     "freeze": (
         "freeze: {node: node1}",
