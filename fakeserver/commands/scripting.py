@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.admission.invocations import needs_primary
 from fakeserver.errors import CommandError
-from fakeserver.storage.scripts.waiting_scripts import recognise
 from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.pause import Park
 from mongowire.codes import ErrorCode
@@ -142,6 +141,8 @@ class ScriptRunner:
 
     def _waiting(self, code: str) -> Callable[[Any], bool]:
         """Return a script that only waits, which takes no engine. Raises `CommandError` 2 for any other."""
+        from fakeserver.storage.scripts.waiting_scripts import recognise  # noqa: PLC0415 - it compiles many patterns
+
         found = recognise(code)
         if found is None:
             raise CommandError(

@@ -12,6 +12,8 @@ import gc
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from mongowire.garbage import frozen
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,13 +32,12 @@ def collected_when_idle() -> Iterator[None]:
     """Leave old objects alone inside, for a process that is a server's own."""
     before = gc.get_threshold()
     gc.collect()
-    gc.freeze()  # what was imported stays
-    gc.set_threshold(_YOUNG, before[1], _NEVER)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
+    with frozen():
+        gc.set_threshold(_YOUNG, before[1], _NEVER)
+        try:
+            yield
+        finally:
+            gc.set_threshold(*before)
 
 
 async def collect_when_idle(cluster: Cluster) -> None:

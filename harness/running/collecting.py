@@ -6,6 +6,8 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from mongowire.garbage import frozen
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,13 +20,12 @@ with Python's 700 they are looked at again and again, which takes a fifth of the
 def collecting_seldom() -> Iterator[None]:
     """Collect garbage seldom while the block runs, and leave alone what has been loaded before it."""
     before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_NEW_OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
+    with frozen():
+        gc.set_threshold(_NEW_OBJECTS, *before[1:])
+        try:
+            yield
+        finally:
+            gc.set_threshold(*before)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.schedule import parse
 from harness.sim.swarm.verdict import ScheduleVerdict
 from harness.sim.sweep.processes import processes
+from mongowire.garbage import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -80,10 +81,9 @@ def _garbage_kept() -> Iterator[None]:
     """
     was_enabled = gc.isenabled()
     gc.disable()
-    gc.freeze()
     try:
-        yield
+        with frozen():
+            yield
     finally:
-        gc.unfreeze()
         if was_enabled:
             gc.enable()

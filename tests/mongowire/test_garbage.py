@@ -1,0 +1,27 @@
+"""What is frozen for a while is looked at again afterwards, unless somebody had frozen it before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import gc
+from mongowire.garbage import frozen
+
+def counts():
+    yield gc.get_freeze_count()
+    with frozen():
+        yield gc.get_freeze_count()
+    yield gc.get_freeze_count()
+
+before, inside, after = counts()
+assert before == 0 < inside and after == 0, (before, inside, after)
+gc.freeze()
+before, inside, after = counts()
+assert 0 < before <= inside and after > 0, (before, inside, after)
+"""
+
+
+def test_the_collector_looks_again_afterwards_at_what_only_this_had_frozen() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
