@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from node_adapter import COMMAND as NODE
-from node_adapter import NEEDS_NODE
+from example_adapters import EXAMPLES, NODE, Example
 from sizes import is_full
 
 from harness.cli import cli
 from harness.running.result import ExitCode, Moment
 
 ROOT = Path(__file__).parents[2]
-PYTHON = shlex.join([sys.executable, str(ROOT / "examples/adapters/python/adapter.py")])
-MATRIX = is_full("deployments")
-
-pytestmark = pytest.mark.slow
+TOPOLOGY = "matrix" if is_full("deployments") else "sharded"
 
 
 def conform(command: str, *arguments: object) -> tuple[int, dict[str, int], list[str]]:
@@ -35,32 +31,22 @@ def conform(command: str, *arguments: object) -> tuple[int, dict[str, int], list
     return done.exit_code, counts, wrong
 
 
-@pytest.mark.parametrize(
-    ("command", "topology", "least"),
-    [
-        pytest.param(PYTHON, "sharded", 100, id="python"),
-        pytest.param(
-            NODE, "matrix" if MATRIX else "sharded", 200 if MATRIX else 100, id="node", marks=NEEDS_NODE
-        ),
-    ],
-)
-def test_all_bundled_scenarios_pass_that_a_driver_can_run(command: str, topology: str, least: int) -> None:
-    code, counts, wrong = conform(command, "--topology", topology, "--jobs", 2)
+@pytest.mark.parametrize("example", [example.param() for example in EXAMPLES])
+def test_all_bundled_scenarios_pass_that_a_driver_can_run(example: Example) -> None:
+    code, counts, wrong = conform(example.command, "--topology", TOPOLOGY, "--jobs", 2)
     assert (code, wrong) == (ExitCode.PASSED, [])
-    assert counts["passed"] > least
+    assert counts["passed"] > 100
 
 
-@pytest.mark.parametrize(
-    "command", [pytest.param(PYTHON, id="python"), pytest.param(NODE, id="node", marks=NEEDS_NODE)]
-)
+@pytest.mark.parametrize("example", [example.param() for example in EXAMPLES])
 def test_the_events_of_a_driver_in_another_process_stand_where_they_happened(
-    command: str, tmp_path: Path
+    example: Example, tmp_path: Path
 ) -> None:
     """A command is sent before a server works on it, and answered afterwards."""
     kept = tmp_path / "results.jsonl"
     folder = ROOT / "spec_tests/retryable-writes"
     files = (folder / name for name in ("supported-writes.yml", "overload-labels.yml", "batches.yml"))
-    code, counts, _ = conform(command, *files, "--results", kept)
+    code, counts, _ = conform(example.command, *files, "--results", kept)
     assert (code, counts["passed"] > 20) == (ExitCode.PASSED, True)
     for line in kept.read_text().splitlines():
         timeline = [Moment(**moment) for moment in json.loads(line).get("timeline", ())]
@@ -78,13 +64,38 @@ def test_the_events_of_a_driver_in_another_process_stand_where_they_happened(
 @pytest.mark.parametrize(
     ("folder", "passes"),
     [
-        pytest.param(folder, passes, id=folder, marks=NEEDS_NODE)
+        pytest.param(folder, passes, id=folder, marks=NODE.marks)
         for folder, passes in (("retryable-writes", 94), ("client-backpressure", 103), ("crud", 252))
     ],
 )
 def test_the_node_driver_passes_the_given_files_or_is_known_not_to(
     corpus: Path, folder: str, passes: int
 ) -> None:
-    code, counts, wrong = conform(NODE, corpus / folder)
+    code, counts, wrong = conform(NODE.command, corpus / folder)
     assert (code, wrong) == (ExitCode.PASSED, [])
     assert counts["passed"] == passes
+
+
+@pytest.mark.skipif(shutil.which("gofmt") is None, reason="there is no gofmt on this machine")
+def test_the_go_adapter_is_formatted_as_its_language_is() -> None:
+    files = sorted((ROOT / "examples" / "adapters" / "go").glob("*.go"))
+    done = subprocess.run(["gofmt", "-l", *files], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def test_a_builder_leaves_out_the_languages_that_are_not_here_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for tool in ("dirname", "mkdir"):
+        (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
+    done = subprocess.run(
+        [str(shutil.which("sh")), str(ROOT / "examples/adapters/build.sh"), str(tmp_path / "built")],
+        env={"PATH": str(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [
+        "there is no go",
+        "there is no Maven",
+    ]
+    assert list((tmp_path / "built").iterdir()) == []

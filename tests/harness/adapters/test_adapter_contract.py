@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import adapter_child
 import pytest
-from node_adapter import COMMAND as NODE
-from node_adapter import NEEDS_NODE
+from example_adapters import EXAMPLES
 
 from harness.adapters.base import Feature
 from harness.adapters.command import Children
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 CHILD = shlex.join([sys.executable, str(Path(adapter_child.__file__)), "pymongo-async"])
-EXAMPLE = shlex.join([sys.executable, str(ROOT / "examples/adapters/python/adapter.py")])
 
 
 @dataclass(frozen=True)
@@ -58,25 +56,16 @@ def features(names: str) -> frozenset[Feature]:
 
 
 REFERENCE = reference.FEATURES | features("ADAPTIVE_RETRIES RETRY_TOKENS TRACING")
-SLOW = (pytest.mark.slow,)
 SUBJECTS = {
     "reference": Subject("reference", REFERENCE),
     "reference in virtual time": Subject("reference", REFERENCE, virtual=True),
     "pymongo": Subject("pymongo", pymongo_base.FEATURES),
     "pymongo-async": Subject("pymongo-async", pymongo_base.FEATURES),
-    "cmd:ours": Subject("child", pymongo_base.FEATURES, CHILD, marks=SLOW),
-    "cmd:python": Subject(
-        "pymongo-example", features("COMMAND_EVENTS MAX_ADAPTIVE_RETRIES"), EXAMPLE, marks=SLOW
-    ),
-    "cmd:node": Subject(
-        "node",
-        features(
-            "COMMAND_EVENTS POOL_EVENTS SDAM_EVENTS LOG_MESSAGES SESSIONS TRANSACTIONS CHANGE_STREAMS GRIDFS"
-            " FIND_CURSORS COMMAND_CURSORS CLIENT_BULK_WRITE SERVER_API POOLS MAX_ADAPTIVE_RETRIES"
-        ),
-        NODE,
-        marks=(*SLOW, *NEEDS_NODE),
-    ),
+    "cmd:ours": Subject("child", pymongo_base.FEATURES, CHILD, marks=(pytest.mark.slow,)),
+    **{
+        f"cmd:{each.language}": Subject(each.name, each.features, each.command, marks=each.marks)
+        for each in EXAMPLES
+    },
 }
 NO_CHECK = {
     Feature.ENCRYPTION,  # no adapter has it

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Builds the adapters of compiled languages into a folder: sh examples/adapters/build.sh FOLDER
+# A language whose tools are not here is left out, which is said.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+built=$(cd "$1" && pwd)
+
+if command -v go >/dev/null; then
+    (cd "$here/go" && go build -o "$built/go-adapter" .) || echo "the Go adapter cannot be built" >&2
+else
+    echo "there is no go: its adapter is left out" >&2
+fi
+
+if command -v mvn >/dev/null && command -v javac >/dev/null; then
+    (
+        cd "$here/java"
+        mvn -q -B compile dependency:copy-dependencies -DbuildDirectory="$built/maven" \
+            -DoutputDirectory="$built/java/lib" && cp "$built"/maven/classes/*.class "$built/java"
+    ) || { echo "the Java adapter cannot be built" >&2; rm -rf "$built/java"; }
+else
+    echo "there is no Maven: the Java adapter is left out" >&2
+fi

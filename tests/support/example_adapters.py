@@ -1,0 +1,105 @@
+"""The adapters of `examples/adapters`: how each is started, and what its tests need.
+
+Those of compiled languages are built before the tests, by `examples/adapters/build.sh FOLDER`;
+`PUSHBACKD_ADAPTERS` names that folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.adapters.base import Feature
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOLDER = Path(__file__).parents[2] / "examples" / "adapters"
+BUILT = Path(os.environ.get("PUSHBACKD_ADAPTERS", "") or os.devnull)
+MODULES = os.environ.get("PUSHBACKD_NODE_MODULES", "").split(os.pathsep)[0]
+
+
+@dataclass(frozen=True)
+class Example:
+    """An adapter: its command, the name and the features that it declares, and why it may be skipped."""
+
+    language: str
+    name: str
+    words: tuple[str, ...]
+    features: frozenset[Feature]
+    absent: str = ""
+    """Why it cannot run here; empty where it can."""
+
+    @property
+    def command(self) -> str:
+        """The words as a command line."""
+        return shlex.join(self.words)
+
+    @property
+    def marks(self) -> Sequence[pytest.MarkDecorator]:
+        """The marks of its tests."""
+        return (pytest.mark.slow, pytest.mark.skipif(bool(self.absent), reason=self.absent))
+
+    def param(self, *values: object) -> object:
+        """Return a parameter of a test: the example, and values that belong to it."""
+        return pytest.param(self, *values, id=self.language, marks=self.marks)
+
+
+def _features(names: str) -> frozenset[Feature]:
+    return frozenset(Feature[name] for name in names.split())
+
+
+def _needs_built(language: str, program: str) -> str:
+    if (BUILT / program).exists():
+        return ""
+    return (
+        f"PUSHBACKD_ADAPTERS names no folder with the built {language} adapter (examples/adapters/build.sh)"
+    )
+
+
+def _needs_node() -> str:
+    if shutil.which("node") is None:
+        return "there is no node on this machine"
+    if not MODULES or not (Path(MODULES) / "mongodb").is_dir():
+        return "PUSHBACKD_NODE_MODULES names no folder with the Node driver (npm install mongodb@7)"
+    return ""
+
+
+_EVENTS = "COMMAND_EVENTS POOL_EVENTS SDAM_EVENTS LOG_MESSAGES "
+_ENTITIES = "SESSIONS TRANSACTIONS CHANGE_STREAMS GRIDFS FIND_CURSORS CLIENT_BULK_WRITE SERVER_API "
+
+PYTHON = Example(
+    "python",
+    "pymongo-example",
+    (sys.executable, str(FOLDER / "python" / "adapter.py")),
+    _features("COMMAND_EVENTS MAX_ADAPTIVE_RETRIES"),
+)
+NODE = Example(
+    "node",
+    "node",
+    ("env", f"NODE_PATH={MODULES}", "node", str(FOLDER / "node" / "adapter.cjs")),
+    _features(_EVENTS + _ENTITIES + "COMMAND_CURSORS POOLS MAX_ADAPTIVE_RETRIES"),
+    _needs_node(),
+)
+GO = Example(
+    "go",
+    "go",
+    (str(BUILT / "go-adapter"),),
+    _features(_EVENTS + _ENTITIES + "COMMAND_CURSORS TIMEOUT_MS MAX_ADAPTIVE_RETRIES"),
+    _needs_built("Go", "go-adapter"),
+)
+JAVA = Example(
+    "java",
+    "java",
+    ("java", "-cp", f"{BUILT / 'java'}{os.pathsep}{BUILT / 'java' / 'lib'}/*", "Adapter"),
+    _features(_EVENTS + _ENTITIES + "TIMEOUT_MS MAX_ADAPTIVE_RETRIES"),
+    _needs_built("Java", "java") or ("" if shutil.which("java") else "there is no java on this machine"),
+)
+EXAMPLES = (PYTHON, NODE, GO, JAVA)
