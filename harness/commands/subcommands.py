@@ -21,6 +21,7 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "conform": Subcommand("conform", "Run scenarios against a driver and report the results."),
     "data": Subcommand("control", "Seed, drop, save and restore data of a running server."),
     "drill": Subcommand("drill", "Run a command against a deployment that sheds load."),
+    "drivers": Subcommand("drivers", "Set drivers against the rules: which each keeps, which it breaks."),
     "exec": Subcommand("exec", "Run a command with a fake server of its own."),
     "explain": Subcommand("explain", "Run one case and show the events of driver and servers."),
     "fail-point": Subcommand("control", "Set fail points on a running server."),

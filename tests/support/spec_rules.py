@@ -1,8 +1,9 @@
 """The rules of five documents, the functions that obey them, and the tests that would notice if not.
 
-docs/conformance.yml has each rule in our own words, those whose sentence has no keyword apart, and names the
-function, class or chapter that obeys it. A test holds the rules of its mark `@pytest.mark.spec("CMAP-17")`; a
-scenario shows those of its comment `# Rules: CMAP-17`, and so judges every driver.
+harness/report/rules/rules.yml has each rule in our own words, those whose sentence has no keyword apart, and
+names the function, class or chapter that obeys it. A test holds the rules of its mark
+`@pytest.mark.spec("CMAP-17")`; a scenario shows those of its comment `# Rules: CMAP-17`, and so judges every
+driver.
 Run as a program, this writes docs/CONFORMANCE.md.
 """
 
@@ -14,19 +15,18 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import server_tests
-import yaml
-from scenario_notes import shown
+
+from harness.report.rules import rulebook
+from harness.report.rules.notes import Note, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "docs" / "conformance.yml"
 PAGE = ROOT / "docs" / "CONFORMANCE.md"
 BREAKS = ROOT / "tests" / "breaks"
 PROVED = BREAKS / "proved.json"
@@ -62,21 +62,10 @@ class Site(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One sentence of a specification, and what obeys it.
+class Rule(rulebook.Rule):
+    """A rule, and what obeys it; `unbroken` says why no few lines can be replaced so that it is broken."""
 
-    It has a `reason` if it does not apply, `open` says what it lacks, `unseen` why no scenario can show it,
-    `unbroken` why no few lines can be replaced so that it is broken.
-    """
-
-    id: str
-    keywords: tuple[str, ...]
-    section: str
-    text: str
     obeyed_by: tuple[Site, ...] = ()
-    reason: str | None = None
-    open: str | None = None
-    unseen: str | None = None
     unbroken: str | None = None
 
 
@@ -93,36 +82,22 @@ class Specification:
 @cache
 def specifications() -> tuple[Specification, ...]:
     """Read the rules."""
-    return tuple(_specification(prefix, data) for prefix, data in _data()["specifications"].items())
+    return tuple(map(_obeyed, rulebook.specifications()))
 
 
 @cache
 def _data() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = yaml.safe_load(DATA.read_text())
-    return data
+    return rulebook.rulebook()
 
 
-def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
-    obeyed, reasons, waiting, unseen, unbroken = (
-        data.get(key) or {} for key in ("obeyed by", "not applicable", "open", "not visible", "not broken")
+def _obeyed(each: rulebook.Specification) -> Specification:
+    data = _data()["specifications"][each.prefix]
+    obeyed, unbroken = (data.get(key) or {} for key in ("obeyed by", "not broken"))
+    rules = (
+        Rule(**vars(rule), obeyed_by=_sites(obeyed.get(rule.id, ())), unbroken=unbroken.get(rule.id))
+        for rule in each.rules
     )
-    rules = []
-    for section, sentences in chain(data.get("sections", {}).items(), data["without keyword"].items()):
-        for key, text in sentences.items():
-            number, _, keywords = key.partition(" ")
-            rule = Rule(
-                number,
-                tuple(keywords.split(", ")),
-                section,
-                text,
-                _sites(obeyed.get(number, ())),
-                reasons.get(number),
-                waiting.get(number),
-                unseen.get(number),
-                unbroken.get(number),
-            )
-            rules.append(rule)
-    return Specification(prefix, data["title"], str(data.get("edition", "")), tuple(rules))
+    return Specification(each.prefix, each.title, each.edition, tuple(rules))
 
 
 def _sites(named: str | Sequence[str]) -> tuple[Site, ...]:
@@ -134,7 +109,7 @@ def _sites(named: str | Sequence[str]) -> tuple[Site, ...]:
 
 @cache
 def named() -> Mapping[str, Sequence[Site]]:
-    """Return what conformance.yml names under `obeyed by`, for rules that it does not have too."""
+    """Return what rules.yml names under `obeyed by`, for rules that it does not have too."""
     return {
         number: _sites(sites)
         for data in _data()["specifications"].values()
@@ -270,8 +245,12 @@ def _links(sites: Sequence[Site]) -> str:
 
 def _scenarios(rule: Rule) -> str:
     """Return the files whose cases show a rule, or why none can."""
-    files = dict.fromkeys(note.link() for note in shown().get(rule.id, ()))
+    files = dict.fromkeys(map(_link, shown().get(rule.id, ())))
     return ", ".join(files) or (f"not visible: {rule.unseen}" if rule.unseen else "")
+
+
+def _link(note: Note) -> str:
+    return f"[{Path(note.path).stem}](../{note.path})"
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
-from scenario_notes import Note, notes, shown
 from spec_rules import PAGE, Rule, Site, held, named, page, specifications
+
+from harness.report.rules.notes import Note, notes, shown
 
 KEYWORDS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "REQUIRED", "RECOMMENDED", "binding"}
 REQUIRED = {"MUST", "MUST NOT", "REQUIRED"}
@@ -36,7 +37,7 @@ def test_rules_have_the_keywords_of_the_specifications() -> None:
 @pytest.mark.parametrize("rule", cases())
 def test_every_rule_has_code_and_a_test_or_a_reason(rule: Rule) -> None:
     if rule.reason is None:
-        assert rule.obeyed_by, f"conformance.yml names no function that obeys {rule.id}: {rule.text}"
+        assert rule.obeyed_by, f"rules.yml names no function that obeys {rule.id}: {rule.text}"
         assert held().get(rule.id), f"no test holds {rule.id}: {rule.text}"
     else:
         assert rule.id not in named().keys() | held().keys(), "it has a reason not to apply, and more"

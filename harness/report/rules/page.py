@@ -1,0 +1,171 @@
+"""The page of drivers and rules: one HTML file without scripts, for a phone too, that makes no requests."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from harness.report.results_file import version
+from harness.report.rules.notes import shown
+from harness.report.rules.rulebook import specifications
+from harness.report.rules.table import RuleVerdict
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from harness.report.rules.rulebook import Rule, Specification
+    from harness.report.rules.table import Driver, Evidence, RuleCell, RuleTable
+
+_SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
+_LETTERS: Final = {
+    RuleVerdict.KEPT: "✓",
+    RuleVerdict.BROKEN: "✗",
+    RuleVerdict.ABSENT: "-",
+    RuleVerdict.NOT_SHOWN: "",
+    RuleVerdict.NOT_RUN: "",
+}
+_MEANINGS: Final = {
+    RuleVerdict.KEPT: "scenarios that a breach would have failed passed",
+    RuleVerdict.BROKEN: "a scenario that shows the rule failed (it may show others: the evidence says which)",
+    RuleVerdict.ABSENT: "the driver, its edition of the specifications or its adapter has no such part",
+    RuleVerdict.NOT_SHOWN: "no scenario can lose here",
+    RuleVerdict.NOT_RUN: "the results have no scenario of the rule",
+}
+_MOST_EVIDENCE: Final = 5
+"""The failures of a cell that are shown; of the others there is the number."""
+_MOST_LINES: Final = 60
+
+
+def write(path: Path, table: RuleTable, *, created: str) -> None:
+    """Write the page; `created` is when, for readers. Raises `OSError`."""
+    write_whole(path, build(table, created=created))
+
+
+def build(table: RuleTable, *, created: str) -> str:
+    """Return the page."""
+    drivers = table.drivers
+    specs = specifications()
+    parts = {
+        "style": (resources.files("harness.report") / "html" / "drivers.css").read_text(encoding="utf-8")
+        + _filters_style(specs),
+        "facts": escape(f"{len(drivers)} drivers, made {created} by pushbackd {version()}"),
+        "meanings": "".join(
+            f"<dt>{_mark(verdict)} {verdict}</dt><dd>{escape(meaning)}</dd>"
+            for verdict, meaning in _MEANINGS.items()
+        ),
+        "filters": "".join(_filter(spec.prefix, spec.title) for spec in specs),
+        "numbers": _numbers(table, specs),
+        "tables": "".join(_section(spec, table) for spec in specs),
+    }
+    template = (resources.files("harness.report") / "html" / "drivers.html").read_text(encoding="utf-8")
+    return _SLOT.sub(lambda slot: parts[slot[1]], template)
+
+
+def _mark(verdict: RuleVerdict) -> str:
+    return f'<span class="mark {_class(verdict)}" aria-hidden="true">{_LETTERS[verdict]}</span>'
+
+
+def _class(verdict: RuleVerdict) -> str:
+    return verdict.value.replace(" ", "-")
+
+
+def _title(driver: Driver) -> str:
+    return f"{escape(driver.name)} <small>{escape(driver.edition)}</small>"
+
+
+def _filter(prefix: str, title: str) -> str:
+    return f'<label><input type="radio" name="spec" id="only-{prefix}"> {escape(title)}</label>'
+
+
+def _filters_style(specs: Sequence[Specification]) -> str:
+    """Hide the other specifications when one is chosen: without a script."""
+    return "\n".join(
+        f"body:has(#only-{spec.prefix}:checked) section:not(#{spec.prefix}) {{ display: none; }}"
+        for spec in specs
+    )
+
+
+def _numbers(table: RuleTable, specs: Sequence[Specification]) -> str:
+    rules = [rule for spec in specs for rule in spec.rules]
+    head = "".join(f'<th scope="col">{verdict}</th>' for verdict in RuleVerdict)
+    rows = []
+    for driver in table.drivers:
+        counts = table.counts(rules, driver)
+        cells = "".join(f"<td>{counts[verdict]}</td>" for verdict in RuleVerdict)
+        rows.append(f'<tr><th scope="row">{_title(driver)}</th>{cells}</tr>')
+    return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+
+
+def _section(spec: Specification, table: RuleTable) -> str:
+    head = "".join(f'<th scope="col">{_title(driver)}</th>' for driver in table.drivers)
+    rows = "".join(_row(rule, table) for rule in spec.rules)
+    edition = f" <small>{escape(spec.edition)}</small>" if spec.edition else ""
+    return (
+        f'<section id="{spec.prefix}"><h2>{escape(spec.title)}{edition}</h2><div class="wide"><table>'
+        f'<thead><tr><th scope="col">rule</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        "</section>"
+    )
+
+
+def _row(rule: Rule, table: RuleTable) -> str:
+    differs = ' class="differs"' if table.differs(rule) else ""
+    cells = "".join(_cell(rule, driver, table) for driver in table.drivers)
+    return f'<tr id="{rule.id}"{differs}><th scope="row">{_asked(rule)}</th>{cells}</tr>'
+
+
+def _asked(rule: Rule) -> str:
+    asked = f"{', '.join(rule.keywords)}: {rule.text}"
+    return f'<a href="#{rule.id}">{rule.id}</a> {escape(asked)}{_scenarios(rule)}'
+
+
+def _scenarios(rule: Rule) -> str:
+    """Return the command that runs what shows a rule, or why nothing can."""
+    if rule.reason is not None:
+        return f"<p>not applicable: {escape(rule.reason)}</p>"
+    files = dict.fromkeys(note.path for note in shown().get(rule.id, ()))
+    if not files:
+        return f"<p>not visible: {escape(rule.unseen)}</p>" if rule.unseen else ""
+    command = f"pushbackd conform {' '.join(files)} --topology matrix --adapter DRIVER"
+    return f"<details><summary>{escape(rule.section)}</summary><code>{escape(command)}</code></details>"
+
+
+def _cell(rule: Rule, driver: Driver, table: RuleTable) -> str:
+    verdict, cell = table.verdict(rule, driver), table.cell(rule, driver)
+    label = f'<span class="hidden">{escape(driver.name)}: {verdict}</span>'
+    shown_as = f"{_mark(verdict)}{label}"
+    if verdict is RuleVerdict.BROKEN:
+        body = "".join(map(_evidence, cell.failed[:_MOST_EVIDENCE])) + _more(len(cell.failed))
+        summary = f"{shown_as} {cell.broken_cases} of {cell.cases}"
+        return f'<td class="broken"><details><summary>{summary}</summary>{body}</details></td>'
+    if verdict is RuleVerdict.ABSENT:
+        return f'<td class="absent"><details><summary>{shown_as}</summary>{_reasons(cell)}</details></td>'
+    number = f" {cell.cases}" if verdict is RuleVerdict.KEPT else ""
+    return f'<td class="{_class(verdict)}">{shown_as}{number}</td>'
+
+
+def _more(number: int) -> str:
+    return f"<p>and {number - _MOST_EVIDENCE} more</p>" if number > _MOST_EVIDENCE else ""
+
+
+def _reasons(cell: RuleCell) -> str:
+    lines = (f"<li>{escape(reason)}</li>" for reason, _ in cell.skipped.most_common(_MOST_EVIDENCE))
+    return f"<ul>{''.join(lines)}</ul>"
+
+
+def _evidence(evidence: Evidence) -> str:
+    return "".join(_parts(evidence))
+
+
+def _parts(evidence: Evidence) -> Iterator[str]:
+    yield f"<h3>{escape(evidence.case_id)} <small>{escape(evidence.topology)}</small></h3>"
+    yield f"<p>{escape(evidence.reason)}</p>"
+    for cause in evidence.causes:
+        yield f"<p>likely cause: {escape(cause)}</p>"
+    lines = evidence.timeline[-_MOST_LINES:]
+    if lines:
+        yield f"<pre>{escape(chr(10).join(lines))}</pre>"
+    yield f"<code>{escape(evidence.again)}</code>"
