@@ -23,11 +23,18 @@ _BY_URI: Final = "+uri"
 _PROFILE: Final = "@"
 _PLAIN: Final = tuple(str(topology) for topology in SERVED)
 
+THOROUGH: Final = "thorough"
 GROUPS: Final = {
     "all": _PLAIN,
     "matrix": ("single+auth", "replicaset", "sharded", "load-balanced+auth"),
+    THOROUGH: (
+        *("replicaset", "sharded", "load-balanced", "single"),
+        *("replicaset+auth", "single+auth", "load-balanced+auth"),
+        *("replicaset@4.2", "sharded@4.2", "replicaset@9.0"),
+    ),
 }
-"""Names for several deployments. On those of `matrix` every public case applies that applies anywhere."""
+"""Names for several deployments. On those of `matrix` every public case applies that applies anywhere, on
+those of `thorough` every bundled one too: releases before 4.4 and from 9.0 on have cases of their own."""
 
 NO_SERVER: Final = "no-server"
 """The deployment of cases that need no server; it cannot be asked for."""
@@ -45,17 +52,23 @@ def our_spelling(name: str) -> str:
 def targets(names: Iterable[str], *, auth: bool = False, profiles: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the deployments behind names, each once, in each of the version profiles.
 
-    With `auth`, all have access control. Without `profiles`, and in the default one, a name is all there is.
+    With `auth`, all have access control. Without `profiles`, and in the default one, a name is all there is;
+    what a group has in a profile of its own stays in that.
     """
     single = [target for name in names for target in GROUPS.get(name, (name,))]
-    secured = [topology_of(target) + _WITH_AUTH if auth else target for target in single]
+    secured = [_secured(target) if auth else target for target in single]
     return tuple(
         dict.fromkeys(
-            target if profile == DEFAULT_PROFILE else f"{target}{_PROFILE}{profile}"
+            target if profile == DEFAULT_PROFILE or _PROFILE in target else f"{target}{_PROFILE}{profile}"
             for profile in profiles or (DEFAULT_PROFILE,)
             for target in secured
         )
     )
+
+
+def _secured(target: str) -> str:
+    plain, at, profile = target.partition(_PROFILE)
+    return f"{topology_of(plain)}{_WITH_AUTH}{at}{profile}"
 
 
 def topology_of(target: str) -> Topology:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.profile import PROFILES
-from harness.deployments.targets import is_by_uri, our_spelling
+from harness.deployments.targets import THOROUGH, is_by_uri, our_spelling
 from harness.running.result import ResultStatus
 from harness.unified.requirements import version_of
 
@@ -29,6 +29,7 @@ _AUTH: Final = re.compile(r"^needs authentication (on|off)$")
 _EDITION: Final = re.compile(r"^needs edition (.+)$")
 _TIME: Final = re.compile(r"^needs (real|virtual) time\b")
 _KEYS_SHOWN: Final = 5
+_OF_DEPLOYMENTS: Final = ("--topology", "--profile", "--auth", "no --auth")
 
 
 def by_reason(results: Iterable[Result]) -> Mapping[str, int]:
@@ -63,6 +64,8 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
     if keys:
         yield "  most would run with"
         yield from (f"  {count:5} x {key}" for key, count in keys)
+        if any(key.startswith(_OF_DEPLOYMENTS) for key, _ in keys):
+            yield f"  --topology {THOROUGH} has every deployment that bundled scenarios need"
 
 
 def reason_of(result: Result) -> str:

@@ -34,7 +34,8 @@ _OPTIONS = (
         show_default=True,
         help="Topology to run on: single, replicaset, sharded or load-balanced, each also with access control"
         " (+auth). 'all' is each of them without access control, 'matrix' is single+auth, replicaset, sharded"
-        " and load-balanced+auth. Repeat the option for more.",
+        " and load-balanced+auth, 'thorough' is every deployment and release that a bundled scenario needs."
+        " Repeat the option for more.",
     ),
     click.option(
         "--auth/--no-auth",

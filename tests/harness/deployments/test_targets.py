@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.deployments.targets import NAMES, has_auth, our_spelling, targets, topology_of
+from harness.authoring.mutants.suites import DEPLOYMENTS
+from harness.deployments.targets import GROUPS, NAMES, has_auth, our_spelling, targets, topology_of
 from harness.unified.deployment import Topology
 
 
@@ -31,6 +32,19 @@ def test_names_stand_for_deployments_each_once(
     names: tuple[str, ...], *, auth: bool, chosen: tuple[str, ...]
 ) -> None:
     assert targets(names, auth=auth) == chosen
+
+
+def test_a_group_keeps_the_releases_of_its_own() -> None:
+    assert {"replicaset@4.2", "replicaset@9.0"} < set(targets(["thorough"]))
+    secured = targets(["thorough"], auth=True, profiles=["7.0"])
+    assert {"replicaset+auth@4.2", "replicaset+auth@7.0", "sharded+auth@4.2"} < set(secured)
+    assert not [target for target in secured if target.count("@") > 1]
+
+
+def test_a_thorough_run_has_every_deployment_that_wrong_drivers_meet() -> None:
+    met = {target for targets_of in DEPLOYMENTS.values() for target in targets_of}
+    assert met <= set(targets(["thorough"]))
+    assert set(GROUPS["matrix"]) <= set(targets(["thorough"]))
 
 
 @pytest.mark.parametrize(

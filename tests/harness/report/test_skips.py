@@ -87,4 +87,10 @@ def test_what_would_unlock_most_stands_first() -> None:
         "  most would run with",
         "      3 x --topology sharded",
         "      1 x --auth",
+        "  --topology thorough has every deployment that bundled scenarios need",
     ]
+
+
+def test_a_feature_is_no_matter_of_deployments() -> None:
+    told = list(lines([skipped("1", "x needs a driver with POOLS: a pool.", "single")]))
+    assert told[-1] == "      1 x the adapter's feature POOLS"
