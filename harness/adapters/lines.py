@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson import json_util
 
 from harness.adapters.base import ErrorReport, Feature, SessionState, TopologyReport
+from harness.adapters.message_schema import flaw_of, flaw_of_result, flaw_of_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +42,14 @@ _SHOWN: Final = 200
 
 
 class AdapterProtocolError(Exception):
-    """An adapter said something that the protocol does not have; the text says what."""
+    """An adapter said something that the protocol does not have; the text says what.
+
+    `number` is the request that it was to answer, None for what answers none.
+    """
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +109,52 @@ def request(number: int, method: str, on: int | None, params: Mapping[str, Any] 
 
 
 def message(line: bytes) -> Message:
-    """Return what a line says. Raises `AdapterProtocolError`."""
+    """Return what a line says. Raises `AdapterProtocolError`, with the path of what is wrong."""
     document = _parsed(line)
-    try:
-        if "event" in document:
-            event = document["event"]
-            at = _seconds(event.get("at"))
-            return Observed(_whole(event["client"]), _text(event["kind"]), dict(event["fields"]), at)
-        if "callback" in document:
-            return CallbackDue(_whole(document["callback"]))
-        return _answer(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise AdapterProtocolError(
-            f"the adapter wrote a message with a wrong part ({error!r}): {shown(line)}"
-        ) from None
+    if "event" in document:
+        event = document["event"]
+        at = event.get("at")
+        return Observed(event["client"], event["kind"], event["fields"], None if at is None else float(at))
+    if "callback" in document:
+        return CallbackDue(int(document["callback"]))
+    return _answer(document)
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
-        document = json_util.loads(line.decode(), json_options=_READ)
-    except Exception as error:
-        raise AdapterProtocolError(f"the adapter wrote a line that is no message: {shown(line)}") from error
-    if not isinstance(document, dict):
+        raw = json.loads(line.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise AdapterProtocolError(
+            f"the adapter wrote a line that is no message: {shown(line)} ({error})"
+        ) from error
+    if not isinstance(raw, dict):
         raise AdapterProtocolError(f"the adapter wrote a line that is no message: {shown(line)}")
+    if flaw := flaw_of(raw):
+        raise _wrong(flaw, line, raw)
+    try:
+        document: dict[str, Any] = json_util.loads(line.decode(), json_options=_READ)
+    except Exception as error:
+        raise _wrong(flaw_of_values(raw) or str(error), line, raw) from error
     return document
+
+
+def _wrong(flaw: str, line: bytes, raw: Mapping[str, Any]) -> AdapterProtocolError:
+    return AdapterProtocolError(f"the adapter wrote a wrong message: {flaw}: {shown(line)}", _id_of(raw))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f'{name} is no JSON: a number that is none is {{"$numberDouble": "{name}"}}')
+
+
+def _id_of(raw: Mapping[str, Any]) -> int | None:
+    """Return the request that a wrong message was to answer, if it says so."""
+    number = raw.get("id")
+    if isinstance(number, dict):
+        number = next(iter(number.values()), None)
+    try:
+        return int(number)  # type: ignore[arg-type]  # what is no number raises
+    except (TypeError, ValueError):
+        return None
 
 
 def shown(line: bytes) -> str:
@@ -134,73 +163,38 @@ def shown(line: bytes) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a whole number")
-    return int(value)
-
-
-def _seconds(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
-        raise TypeError(f"{value!r} is not a number of seconds")
-    return float(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
 def _answer(document: Mapping[str, Any]) -> Answer:
-    number, clock = _whole(document["id"]), _seconds(document.get("clock"))
+    number, clock = int(document["id"]), document.get("clock")
+    clock = None if clock is None else float(clock)
     if "error" in document:
         return Answer(number, error=error_report(document["error"]), clock=clock)
     if "unsupported" in document:
-        return Answer(number, unsupported=_text(document["unsupported"]), clock=clock)
-    if document.get("entity") is True:
+        return Answer(number, unsupported=document["unsupported"], clock=clock)
+    if "entity" in document:
         return Answer(number, entity=True, clock=clock)
     return Answer(number, document["result"], clock=clock)
 
 
 def error_report(error: Mapping[str, Any]) -> ErrorReport:
-    """Return a driver's error. Raises `KeyError`, `TypeError` or `ValueError` for a part that is wrong."""
-    parts = dict(error)
-    fields: dict[str, Any] = {"message": _text(parts.pop("message"))}
+    """Return a driver's error, as the schema of messages has it."""
+    fields: dict[str, Any] = {"message": error["message"]}
     for name, (field, convert) in _ERROR_PARTS.items():
-        if parts.get(name) is not None:
-            fields[field] = convert(parts[name])
-        parts.pop(name, None)
-    if parts:
-        raise ValueError(f"an error has no {', '.join(parts)}")
+        if error.get(name) is not None:
+            fields[field] = convert(error[name])
     return ErrorReport(**fields)
 
 
 _ERROR_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-    "isClientError": ("is_client_error", _flag),
-    "isTimeoutError": ("is_timeout_error", _flag),
-    "code": ("code", _whole),
-    "codeName": ("code_name", _text),
-    "labels": ("labels", lambda labels: frozenset(map(_text, _list(labels)))),
+    "isClientError": ("is_client_error", bool),
+    "isTimeoutError": ("is_timeout_error", bool),
+    "code": ("code", int),
+    "codeName": ("code_name", str),
+    "labels": ("labels", frozenset),
     "response": ("response", dict),
     "result": ("result", lambda value: value),
     "writeErrors": ("write_errors", lambda errors: {int(index): one for index, one in errors.items()}),
-    "writeConcernErrors": ("write_concern_errors", _list),
-    "type": ("type", _text),
+    "writeConcernErrors": ("write_concern_errors", list),
+    "type": ("type", str),
 }
 
 
@@ -218,53 +212,37 @@ def error_document(report: ErrorReport) -> dict[str, Any]:
 
 def hello(result: Any) -> Hello:
     """Return an adapter's introduction. Raises `AdapterProtocolError`, also for another version."""
-    try:
-        if result["protocol"] != PROTOCOL:
-            raise AdapterProtocolError(
-                f"the adapter speaks protocol {result['protocol']}, this program {PROTOCOL}"
-            )
-        features = frozenset(_feature(name) for name in result["features"])
-        return Hello(_text(result["name"]), features, _text(result.get("edition", "")))
-    except (KeyError, TypeError, AttributeError) as error:
+    _check("hello", result)
+    if int(result["protocol"]) != PROTOCOL:
         raise AdapterProtocolError(
-            f"the adapter's answer to hello lacks a part or has a wrong one: {error!r}"
-        ) from None
-
-
-def _feature(name: str) -> Feature:
-    if name not in Feature.__members__ or name == Feature.VIRTUAL_TIME.name:
-        known = ", ".join(feature for feature in Feature.__members__ if feature != Feature.VIRTUAL_TIME.name)
-        raise AdapterProtocolError(
-            f"the adapter declares {name}, which is no feature that it can have: {known}"
+            f"the adapter speaks protocol {result['protocol']}, this program {PROTOCOL}"
         )
-    return Feature[name]
+    features = frozenset(Feature[name] for name in result["features"])
+    return Hello(result["name"], features, result.get("edition", ""))
 
 
 def session_state(result: Any) -> SessionState:
     """Return the state of a session. Raises `AdapterProtocolError`."""
-    try:
-        return SessionState(
-            result["lsid"],
-            bool(result.get("dirty", False)),
-            result.get("pinned"),
-            _text(result.get("transaction", "none")),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise AdapterProtocolError(f"the adapter's answer to session is not one: {error!r}") from None
+    _check("session", result)
+    return SessionState(
+        result["lsid"], result.get("dirty", False), result.get("pinned"), result.get("transaction", "none")
+    )
 
 
 def topology(result: Any) -> TopologyReport:
     """Return what a client knows of its deployment. Raises `AdapterProtocolError`."""
-    try:
-        return TopologyReport(_text(result["type"]), result.get("primary"))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise AdapterProtocolError(f"the adapter's answer to topology is not one: {error!r}") from None
+    _check("topology", result)
+    return TopologyReport(result["type"], result.get("primary"))
 
 
 def retry_tokens(result: Any) -> float | None:
     """Return a client's retry tokens, None for a client without a bucket. Raises `AdapterProtocolError`."""
-    if result is not None and (isinstance(result, bool) or not isinstance(result, (int, float))):
-        raise AdapterProtocolError(
-            f"the adapter's answer to retryTokens is neither a number nor null: {result!r}"
-        )
-    return result
+    _check("retryTokens", result)
+    tokens: float | None = result
+    return tokens
+
+
+def _check(method: str, result: Any) -> None:
+    """Refuse a result that is not what a request returns."""
+    if flaw := flaw_of_result(method, result):
+        raise AdapterProtocolError(f"the adapter's answer to {method}: result: {flaw}")

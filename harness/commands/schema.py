@@ -6,6 +6,7 @@ import json
 
 import click
 
+from harness.adapters.message_schema import schema as adapter_schema
 from harness.authoring.editor_schema import editor_schema
 from harness.running.result import ExitCode
 from harness.unified.schema.grammar import MINOR_MAX
@@ -37,12 +38,22 @@ def server_schema_text() -> str:
     is_flag=True,
     help="Print the schema of scenarios for servers (docs/SERVER-SCENARIOS.md) instead.",
 )
-def command(minor: int, *, server: bool) -> ExitCode:
+@click.option(
+    "--adapter",
+    is_flag=True,
+    help="Print the schema of the lines that an adapter writes (docs/WRITING-ADAPTERS.md) instead.",
+)
+def command(minor: int, *, server: bool, adapter: bool) -> ExitCode:
     """Print the JSON Schema of scenario files, for editors.
 
     Besides the format it has a description of every field, the operations with their arguments, and the
     contents of fail points.
     """
+    if server and adapter:
+        raise click.UsageError("--server and --adapter exclude each other")
+    if adapter:
+        click.echo(json.dumps(adapter_schema(), indent=1))
+        return ExitCode.PASSED
     if server:
         click.echo(server_schema_text(), nl=False)
         return ExitCode.PASSED

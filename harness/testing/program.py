@@ -43,6 +43,8 @@ class Program:
         self._came = asyncio.Event()
         self.heard: list[Message] = []
         self.strays: list[str] = []
+        self.wrong: dict[int, str] = {}
+        """The answers that are none, by the requests that they were for: nobody waits for another."""
         self.complaints = ""
         self.slowest = (0.0, "")
         """The longest time until an answer, in seconds, and the request that it was for."""
@@ -113,6 +115,8 @@ class Program:
             answers = [each for each in self.heard if isinstance(each, Answer) and each.id == number]
             if answers:
                 return answers[0]
+            if number in self.wrong:
+                raise NoReplyError(self.wrong[number])
             if self._tasks[0].done():
                 await self._process.wait()
                 raise NoReplyError(self.end or "its standard output ended")
@@ -154,6 +158,8 @@ class Program:
                     self.heard.append(message(line))
                 except AdapterProtocolError as error:
                     self.strays.append(str(error))
+                    if error.number is not None:
+                        self.wrong[error.number] = str(error)
                 self._came.set()
         self._came.set()
 

@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ import pytest
 from harness.adapters.base import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 FOLDER = Path(__file__).parents[2] / "examples" / "adapters"
 BUILT = Path(os.environ.get("PUSHBACKD_ADAPTERS", "") or os.devnull)
@@ -36,6 +36,8 @@ class Example:
     features: frozenset[Feature]
     absent: str = ""
     """Why it cannot run here; empty where it can."""
+    races: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The checks of the contract that its driver passes or not by chance, each with the reason."""
 
     @property
     def command(self) -> str:
@@ -101,5 +103,10 @@ JAVA = Example(
     ("java", "-cp", f"{BUILT / 'java'}{os.pathsep}{BUILT / 'java' / 'lib'}/*", "Adapter"),
     _features(_EVENTS + _ENTITIES + "TIMEOUT_MS MAX_ADAPTIVE_RETRIES"),
     _needs_built("Java", "java") or ("" if shutil.which("java") else "there is no java on this machine"),
+    {
+        "the_life_of_a_topology_is_observed_in_order": "the driver tells that a topology was closed while"
+        " its monitors may still tell of a server",
+        "clients_log_what_they_were_asked_to": "and logs that its monitoring ended before its last heartbeat",
+    },
 )
 EXAMPLES = (PYTHON, NODE, GO, JAVA)

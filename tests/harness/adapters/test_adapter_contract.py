@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import shlex
 import sys
@@ -22,6 +23,7 @@ from harness.adapters.pymongo import base as pymongo_base
 from harness.adapters.reference import adapter as reference
 from harness.deployments.embedded import embedded
 from harness.testing.adapter import AdapterChecks, check_adapter, checks_of
+from harness.testing.adapter_basics import a_call_that_waits_does_not_keep_others_waiting
 from harness.testing.adapter_entities import AdapterEntities
 from harness.testing.adapter_features import BY_FEATURE
 from harness.testing.worlds import run_in_system
@@ -29,9 +31,9 @@ from harness.unified.deployment import Topology
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from harness.adapters.base import ClientSpec, DriverAdapter, Handle, PoolSpec
+    from harness.adapters.base import ClientSpec, DriverAdapter, Handle, Invocation, PoolSpec
     from harness.testing.adapter_entities import Check
     from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Network
@@ -49,6 +51,12 @@ class Subject:
     command: str = ""
     virtual: bool = False
     marks: Sequence[pytest.MarkDecorator] = field(default=(), compare=False)
+    races: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The checks that its driver passes or not by chance, each with the reason."""
+
+    def marks_of(self, check: Check) -> Sequence[pytest.MarkDecorator]:
+        reason = self.races.get(check.__name__)
+        return (*self.marks, pytest.mark.skip(reason=reason)) if reason else self.marks
 
 
 def features(names: str) -> frozenset[Feature]:
@@ -63,7 +71,9 @@ SUBJECTS = {
     "pymongo-async": Subject("pymongo-async", pymongo_base.FEATURES),
     "cmd:ours": Subject("child", pymongo_base.FEATURES, CHILD, marks=(pytest.mark.slow,)),
     **{
-        f"cmd:{each.language}": Subject(each.name, each.features, each.command, marks=each.marks)
+        f"cmd:{each.language}": Subject(
+            each.name, each.features, each.command, marks=each.marks, races=each.races
+        )
         for each in EXAMPLES
     },
 }
@@ -75,7 +85,7 @@ NO_CHECK = {
 
 def cases() -> list[Any]:
     return [
-        pytest.param(subject, check, id=f"{name}-{check.__name__}", marks=subject.marks)
+        pytest.param(subject, check, id=f"{name}-{check.__name__}", marks=subject.marks_of(check))
         for name, subject in SUBJECTS.items()
         for check in checks_of(subject.features)
     ]
@@ -166,6 +176,20 @@ def test_an_adapter_that_breaks_a_promise_is_told_which() -> None:
         check_adapter(Nameless, virtual=True)
     (note,) = raised.value.__notes__
     assert note.startswith("it_has_a_name_and_features: Check that the adapter introduces itself")
+
+
+def test_an_adapter_that_does_one_thing_at_a_time_keeps_others_waiting() -> None:
+    class Sequential(reference.ReferenceAdapter):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self._turn = asyncio.Lock()
+
+        async def call(self, invocation: Invocation[Handle]) -> Any:
+            async with self._turn:
+                return await super().call(invocation)
+
+    with AdapterChecks(Sequential, virtual=True) as checks, pytest.raises(AssertionError):
+        checks.run(a_call_that_waits_does_not_keep_others_waiting)
 
 
 def test_every_feature_has_a_check_that_an_adapter_runs() -> None:

@@ -39,7 +39,7 @@ ENTITIES = """createEntities:
 EXPLAINED = {
     "babbles": "the adapter wrote a line that is no message: 'Segmentation fault (core dumped)'",
     "writes no text": "the adapter wrote a line that is no message: '\ufffd\ufffd\\x00'",
-    "writes an impossible date": "the adapter wrote a line that is no message: ",
+    "writes an impossible date": "the adapter wrote a wrong message: result",
     "leaves within a line": "the adapter's output ended within a line: '{\"id\": 5, \"resu'",
     "hangs": "the adapter did not answer insertOne within 3 seconds",
     "hangs with a child": "the adapter did not answer insertOne within 3 seconds",
@@ -54,9 +54,9 @@ EXPLAINED = {
     ),
     "answers what nobody asked": "the adapter answered request 999, which was never made",
     "answers twice": "the adapter answered request 2 again (asked for: insertOne)",
-    "omits a part": "the adapter wrote a message with a wrong part (KeyError('client'))",
+    "omits a part": "the adapter wrote a wrong message: event commandStartedEvent: lacks client",
     "calls a truth a text": (
-        "the adapter wrote a message with a wrong part (TypeError(\"'yes' is neither true nor false\"))"
+        'the adapter wrote a wrong message: answer to request 5: error.isClientError: "yes" is not true or'
     ),
     "writes without end": "the adapter wrote a line of more than 64 MiB",
 }
@@ -132,10 +132,14 @@ def answer(**facts: Any) -> str:
         ("print('Welcome!'); input()", "the adapter wrote a line that is no message: 'Welcome!'"),
         ("print('[1]'); input()", "a line that is no message"),
         (answer(protocol=2), "the adapter speaks protocol 2, this program 1"),
-        (answer(features=["SPEED"]), "declares SPEED, which is no feature"),
-        (answer(features=["VIRTUAL_TIME"]), "declares VIRTUAL_TIME, which is no feature that it can have"),
-        (answer(name=None), "the adapter's answer to hello lacks a part or has a wrong one"),
-        ("""print('{"id": 1}'); input()""", "a message with a wrong part"),
+        (
+            answer(features=["SPEED"]),
+            r'answer to hello: result: features\[0\]: "SPEED" is unknown; known are',
+        ),
+        (answer(features=["VIRTUAL_TIME"]), r'features\[0\]: "VIRTUAL_TIME" is unknown'),
+        (answer(features=["SESSION"]), "did you mean 'SESSIONS'"),
+        (answer(name=None), "the adapter's answer to hello: result: name: null is not"),
+        ("""print('{"id": 1}'); input()""", "answer to request 1: it has none of result, entity, error"),
     ],
 )
 def test_a_program_that_does_not_introduce_itself_is_refused(
