@@ -106,6 +106,13 @@ if TYPE_CHECKING:
     help="How often a case that failed in real time runs again, alone, after all others: a busy machine is"
     " late. Up to 20 cases do; the report names those that passed then.",
 )
+@click.option(
+    "--maxfail",
+    type=Count(1),
+    metavar="N",
+    help="End the run when N cases have failed; a case that was late counts at once.",
+)
+@click.option("-x", "--exitfirst", is_flag=True, help="End the run at the first failure: --maxfail 1.")
 @selecting_options
 @click.option("--junit", type=FilePath(dir_okay=False), help="Write a JUnit report to this file.")
 @click.option(
@@ -225,7 +232,8 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
     if run.repeats.wanted:
         if run.draft is not None:
             raise click.UsageError("--write-expectations takes the results of one run, not of repeated ones")
-
+        if run.failures is not None:
+            raise click.UsageError("--maxfail and -x end one run; leave them out where cases are repeated")
         return LabRun(run).execute()
     # A file that cannot be written is found out before the first case, not after the last.
     if (path := run.draft) is not None:
@@ -289,6 +297,7 @@ def run_of(options: Options) -> PreparedRun:
         ),
         is_watched=options.watch,
         draft=options.write_expectations,
+        failures=1 if options.exitfirst else options.maxfail,
     )
 
 

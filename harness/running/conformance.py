@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from harness.running.run import PreparedRun
 
 
+class EnoughFailed(Exception):  # noqa: N818  # an end that was asked for
+    """As many cases have failed as the run was to bear."""
+
+
 class Conformance:
     """A run in progress: the results so far, and the reports that take them."""
 
@@ -41,8 +45,9 @@ class Conformance:
         self._settings = run.settings
         self._results: list[Result] = []
         self._json_lines = JsonLines(sys.stdout) if run.outputs.json else None
-        self._end: Interrupted | BrokenPipeError | DeploymentError | ClusterError | None = None
+        self._end: Interrupted | BrokenPipeError | DeploymentError | ClusterError | EnoughFailed | None = None
         """The exception that ended the run before its last case."""
+        self._failed = 0
         self._flaws: dict[int, str] = {}
         """A complaint for each case that failed because it cannot be used, by its index in the plan."""
 
@@ -63,9 +68,9 @@ class Conformance:
             raise click.ClickException(str(end)) from end
         if isinstance(end, BrokenPipeError):
             return ExitCode.NOBODY_READS
-        if end is not None and self._run.is_watched:
+        if isinstance(end, interruption.Interrupted) and self._run.is_watched:
             raise end
-        if end is not None:
+        if isinstance(end, interruption.Interrupted):
             return ExitCode(exit_code(end.number))
         if self._run.complaints or self._flaws:
             return ExitCode.BAD_INPUT
@@ -89,6 +94,9 @@ class Conformance:
                 if judged.status is ResultStatus.FAILED and items[index].flaw:
                     self._flaws[index] = items[index].flaw
                 in_order.add(index, judged)
+                self._failed += judged.status is ResultStatus.FAILED
+                if self._run.failures is not None and self._failed >= self._run.failures:
+                    raise EnoughFailed
 
             def is_flaky(result: Result) -> bool:
                 return expectations[result.adapter].is_flaky(result)
@@ -101,7 +109,9 @@ class Conformance:
             try:
                 left = self._without_skipped(on_result)
                 jobs = self._run.jobs or jobs_for(len(left), self._settings)
-                patience = Patience(is_flaky, is_late, self._run.reruns)
+                # A run that ends at a failure cannot wait for a second look at it.
+                reruns = self._run.reruns if self._run.failures is None else 0
+                patience = Patience(is_flaky, is_late, reruns)
                 run_patiently(
                     left,
                     self._settings,
@@ -110,7 +120,10 @@ class Conformance:
                     patience=patience,
                     scheduler=self._run.scheduler,
                 )
-            except (interruption.Interrupted, DeploymentError, ClusterError, BrokenPipeError) as end:
+            except (
+                *(interruption.Interrupted, EnoughFailed),
+                *(DeploymentError, ClusterError, BrokenPipeError),
+            ) as end:
                 self._end = end
         for index in sorted({*range(len(items))} - done):
             in_order.hold(index, items[index].result(ResultStatus.NOT_RUN, self._why_it_ended))
@@ -125,6 +138,8 @@ class Conformance:
             return "the servers do not answer any more"
         if isinstance(self._end, ClusterError):
             return "the cluster was lost"
+        if isinstance(self._end, EnoughFailed):
+            return f"ended by {self._failed} failure{'s' * (self._failed > 1)}"
         return str(self._end) if self._end else ""
 
     def _without_skipped(self, on_result: Callable[[int, Result], None]) -> dict[int, Item]:

@@ -74,6 +74,8 @@ class PreparedRun:
     outputs: Outputs
     is_watched: bool = False
     draft: Path | None = None
+    failures: int | None = None
+    """The number of failures that ends the run; None for no such end."""
 
 
 def jobs_for(count: int, settings: Settings) -> int:

@@ -49,6 +49,8 @@ class Options:
     jobs: int | None
     scheduler: str | None
     reruns: int
+    maxfail: int | None
+    exitfirst: bool
     seed: int
     keyword: str | None
     changed: str | None
