@@ -84,6 +84,12 @@ def _note(path: str, title: re.Pattern[str], lines: Sequence[str]) -> Note:
 
 
 @cache
+def rules_of_cases() -> Mapping[str, tuple[str, ...]]:
+    """Return the numbered rules that each bundled case shows, by its id."""
+    return {note.case_id: note.rules for note in notes() if note.rules}
+
+
+@cache
 def shown() -> Mapping[str, Sequence[Note]]:
     """Return the cases that show each numbered rule."""
     found: dict[str, list[Note]] = {}

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from harness.explaining.journal import two_columns
 from harness.report.rerun import rerun_command
-from harness.report.rules.notes import notes, shown
+from harness.report.rules.notes import rules_of_cases, shown
 from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from harness.report.results_file import RunHeader
     from harness.report.rules.rulebook import Rule
@@ -109,7 +109,7 @@ class RuleTable:
 
     def add(self, run: RunHeader, results: Iterable[Result], *, name: str = "") -> None:
         """Add the results of a run; `name` stands for its driver."""
-        rules = _rules_of_cases()
+        rules = rules_of_cases()
         for result in results:
             numbers = rules.get(result.id, ())
             is_breach = result.status in _FAILED and not result.is_error
@@ -142,7 +142,3 @@ class RuleTable:
     def counts(self, rules: Iterable[Rule], driver: Driver) -> Counter[RuleVerdict]:
         """Count the verdicts on a driver."""
         return Counter(self.verdict(rule, driver) for rule in rules)
-
-
-def _rules_of_cases() -> Mapping[str, tuple[str, ...]]:
-    return {note.case_id: note.rules for note in notes()}
