@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options.types import FilePath
-from harness.commands.output.errors import bad_input
+from harness.commands.options.results import page_option, runs_argument, runs_of
 from harness.report.outputs import writing
-from harness.report.results_file import ResultsFileError, ResultsReader
 from harness.report.rules.page import write
-from harness.report.rules.rulebook import specifications
+from harness.report.rules.rulebook import rules
 from harness.report.rules.table import RuleTable, RuleVerdict
 from mongowire.system import SystemClock
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 @click.command("drivers")
-@click.argument("runs", nargs=-1, required=True, metavar="[NAME=]FILE...")
-@click.option(
-    "-o",
-    "--output",
-    type=FilePath(dir_okay=False),
-    default=Path("drivers.html"),
-    show_default=True,
-    help="File to write the page to.",
-)
+@runs_argument
+@page_option("drivers.html")
 def command(runs: tuple[str, ...], output: Path) -> None:
     """Set drivers against the rules: which each keeps, which it breaks, and the evidence.
 
@@ -35,18 +28,12 @@ def command(runs: tuple[str, ...], output: Path) -> None:
     the driver of its FILE.
     """
     table = RuleTable()
-    for run in runs:
-        name, equals, path = run.partition("=")
-        if not equals or Path(run).exists():  # a path may contain "=" itself
-            name, path = "", run
-        with bad_input(ResultsFileError), ResultsReader(Path(path)) as reader:
-            table.add(reader.run, reader.results(), name=name)
-    created = f"{datetime.fromtimestamp(SystemClock().utc(), UTC):%Y-%m-%d %H:%M} UTC"
+    for run, results, name in runs_of(runs):
+        table.add(run, results, name=name)
     with writing(output):
-        write(output, table, created=created)
-    rules = [rule for specification in specifications() for rule in specification.rules]
+        write(output, table, utc=SystemClock().utc())
     for driver in table.drivers:
-        counts = table.counts(rules, driver)
+        counts = table.counts(rules().values(), driver)
         told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in RuleVerdict if counts[verdict])
         click.echo(f"{driver.name} ({driver.edition}): {told}")
-    click.echo(f"{output}: {len(rules)} rules, {len(table.drivers)} drivers")
+    click.echo(f"{output}: {len(rules())} rules, {len(table.drivers)} drivers")

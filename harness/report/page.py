@@ -52,8 +52,12 @@ _SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
 
 def write(path: Path, matrix: Matrix, *, utc: float) -> None:
     """Write the page, made at an instant in seconds since 1970. Raises `OSError`."""
-    created = f"{datetime.fromtimestamp(utc, UTC):%Y-%m-%d %H:%M} UTC"
-    write_whole(path, build(matrix, created=created))
+    write_whole(path, build(matrix, created=minute_of(utc)))
+
+
+def minute_of(utc: float) -> str:
+    """Return an instant in seconds since 1970 as a page shows it."""
+    return f"{datetime.fromtimestamp(utc, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def build(matrix: Matrix, *, created: str, title: str = "Conformance report") -> str:

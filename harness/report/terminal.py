@@ -19,7 +19,7 @@ from harness.explaining.text import shown
 from harness.report import skips
 from harness.report.rerun import rerun_command
 from harness.report.rules.notes import rules_of_cases
-from harness.report.rules.rulebook import specifications
+from harness.report.rules.rulebook import rules
 from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
@@ -197,8 +197,8 @@ def failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str
     """Yield the report of a failure, line by line, with the last `moments` lines of its timeline."""
     yield from _head(result)
     yield from _indented(explanation(result, colored=True, cut=not settings.wire))
-    if rules := rules_of_cases().get(result.id):
-        yield f"  shows: {', '.join(rules)}"
+    if shows := rules_of_cases().get(result.id):
+        yield f"  shows: {', '.join(shows)}"
     if moments:
         yield from _indented(_timeline(result, most=moments, whole=settings.wire))
     elif result.timeline:
@@ -209,14 +209,12 @@ def failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str
 
 def _rules_of(failed: Sequence[Result]) -> Iterator[str]:
     """Yield the rules that the failed cases show, those of the most cases first."""
-    counted = Counter(
-        rule for case_id in {each.id for each in failed} for rule in rules_of_cases().get(case_id, ())
-    )
+    ids = dict.fromkeys(each.id for each in failed if each.status is ResultStatus.FAILED)
+    counted = Counter(rule for case_id in ids for rule in rules_of_cases().get(case_id, ()))
     if counted:
-        rules = {rule.id: rule for specification in specifications() for rule in specification.rules}
         yield click.style(f"Rules that failed cases show: {len(counted)}", bold=True)
         for number, count in counted.most_common():
-            rule = rules[number]
+            rule = rules()[number]
             yield f"  {count:5} x {number} {', '.join(rule.keywords)}: {rule.text}"
         yield ""
 

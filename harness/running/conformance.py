@@ -102,6 +102,10 @@ class Conformance:
                 return expectations[result.adapter].is_flaky(result)
 
             def is_late(result: Result) -> bool:
+                if (
+                    self._run.failures is not None
+                ):  # whoever wants the end at a failure waits for no second look
+                    return False
                 judged = expectations[result.adapter].judge(result)
                 is_real = self._settings.time == "real" and not result.is_error
                 return is_real and judged.status is ResultStatus.FAILED
@@ -109,9 +113,7 @@ class Conformance:
             try:
                 left = self._without_skipped(on_result)
                 jobs = self._run.jobs or jobs_for(len(left), self._settings)
-                # A run that ends at a failure cannot wait for a second look at it.
-                reruns = self._run.reruns if self._run.failures is None else 0
-                patience = Patience(is_flaky, is_late, reruns)
+                patience = Patience(is_flaky, is_late, self._run.reruns)
                 run_patiently(
                     left,
                     self._settings,

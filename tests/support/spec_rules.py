@@ -70,12 +70,9 @@ class Rule(rulebook.Rule):
 
 
 @dataclass(frozen=True)
-class Specification:
-    """What one text asks, in its order; its edition is "" if it has none."""
+class Specification(rulebook.Specification):
+    """What one text asks, and what obeys each rule."""
 
-    prefix: str
-    title: str
-    edition: str
     rules: tuple[Rule, ...]
 
 

@@ -288,12 +288,22 @@ func insertManyResult(result *mongo.InsertManyResult, err error) (any, error) {
 	}
 	ids := byIndex(result.InsertedIDs)
 	if err != nil {
-		zero := bson.D{{Key: "deletedCount", Value: 0}, {Key: "matchedCount", Value: 0},
-			{Key: "modifiedCount", Value: 0}, {Key: "upsertedCount", Value: 0}, {Key: "upsertedIds", Value: bson.D{}}}
-		done := append(bson.D{{Key: "insertedCount", Value: len(ids)}, {Key: "insertedIds", Value: ids}}, zero...)
+		done := counts(int64(len(ids)), 0, 0, 0, 0)
+		done = append(done, bson.E{Key: "insertedIds", Value: ids}, bson.E{Key: "upsertedIds", Value: bson.D{}})
 		return nil, &partialError{err, done}
 	}
 	return bson.D{{Key: "insertedIds", Value: ids}}, nil
+}
+
+// counts are what each bulk write reports.
+func counts(inserted, matched, modified, deleted, upserted int64) bson.D {
+	return bson.D{
+		{Key: "insertedCount", Value: inserted},
+		{Key: "matchedCount", Value: matched},
+		{Key: "modifiedCount", Value: modified},
+		{Key: "deletedCount", Value: deleted},
+		{Key: "upsertedCount", Value: upserted},
+	}
 }
 
 func byIndex(values []any) bson.D {
@@ -311,12 +321,12 @@ func updateResult(result *mongo.UpdateResult, err error) (any, error) {
 	if !result.Acknowledged {
 		return unacknowledged, nil
 	}
-	counts := bson.D{{Key: "matchedCount", Value: result.MatchedCount},
+	document := bson.D{{Key: "matchedCount", Value: result.MatchedCount},
 		{Key: "modifiedCount", Value: result.ModifiedCount}, {Key: "upsertedCount", Value: result.UpsertedCount}}
 	if result.UpsertedID != nil {
-		counts = append(counts, bson.E{Key: "upsertedId", Value: result.UpsertedID})
+		document = append(document, bson.E{Key: "upsertedId", Value: result.UpsertedID})
 	}
-	return counts, nil
+	return document, nil
 }
 
 func deleteResult(result *mongo.DeleteResult, err error) (any, error) {
@@ -340,15 +350,9 @@ func bulkResult(result *mongo.BulkWriteResult, inserted bson.D, err error) (any,
 	for index, id := range result.UpsertedIDs {
 		upserted = append(upserted, bson.E{Key: strconv.FormatInt(index, 10), Value: id})
 	}
-	document := bson.D{
-		{Key: "insertedCount", Value: result.InsertedCount},
-		{Key: "matchedCount", Value: result.MatchedCount},
-		{Key: "modifiedCount", Value: result.ModifiedCount},
-		{Key: "deletedCount", Value: result.DeletedCount},
-		{Key: "upsertedCount", Value: result.UpsertedCount},
-		{Key: "insertedIds", Value: inserted},
-		{Key: "upsertedIds", Value: upserted},
-	}
+	document := counts(result.InsertedCount, result.MatchedCount, result.ModifiedCount, result.DeletedCount,
+		result.UpsertedCount)
+	document = append(document, bson.E{Key: "insertedIds", Value: inserted}, bson.E{Key: "upsertedIds", Value: upserted})
 	if err != nil {
 		return nil, &partialError{err, document}
 	}
@@ -356,13 +360,8 @@ func bulkResult(result *mongo.BulkWriteResult, inserted bson.D, err error) (any,
 }
 
 func clientBulkResult(result *mongo.ClientBulkWriteResult) bson.D {
-	document := bson.D{
-		{Key: "insertedCount", Value: result.InsertedCount},
-		{Key: "matchedCount", Value: result.MatchedCount},
-		{Key: "modifiedCount", Value: result.ModifiedCount},
-		{Key: "deletedCount", Value: result.DeletedCount},
-		{Key: "upsertedCount", Value: result.UpsertedCount},
-	}
+	document := counts(result.InsertedCount, result.MatchedCount, result.ModifiedCount, result.DeletedCount,
+		result.UpsertedCount)
 	if !result.HasVerboseResults {
 		return document
 	}

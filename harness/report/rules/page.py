@@ -7,9 +7,10 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
+from harness.report.page import minute_of
 from harness.report.results_file import version
 from harness.report.rules.notes import shown
-from harness.report.rules.rulebook import specifications
+from harness.report.rules.rulebook import rules, specifications
 from harness.report.rules.table import RuleVerdict
 from mongowire.whole_file import write_whole
 
@@ -40,9 +41,9 @@ _MOST_EVIDENCE: Final = 5
 _MOST_LINES: Final = 60
 
 
-def write(path: Path, table: RuleTable, *, created: str) -> None:
-    """Write the page; `created` is when, for readers. Raises `OSError`."""
-    write_whole(path, build(table, created=created))
+def write(path: Path, table: RuleTable, *, utc: float) -> None:
+    """Write the page, made at an instant in seconds since 1970. Raises `OSError`."""
+    write_whole(path, build(table, created=minute_of(utc)))
 
 
 def build(table: RuleTable, *, created: str) -> str:
@@ -58,7 +59,7 @@ def build(table: RuleTable, *, created: str) -> str:
             for verdict, meaning in _MEANINGS.items()
         ),
         "filters": "".join(_filter(spec.prefix, spec.title) for spec in specs),
-        "numbers": _numbers(table, specs),
+        "numbers": _numbers(table),
         "tables": "".join(_section(spec, table) for spec in specs),
     }
     template = (resources.files("harness.report") / "html" / "drivers.html").read_text(encoding="utf-8")
@@ -89,12 +90,11 @@ def _filters_style(specs: Sequence[Specification]) -> str:
     )
 
 
-def _numbers(table: RuleTable, specs: Sequence[Specification]) -> str:
-    rules = [rule for spec in specs for rule in spec.rules]
+def _numbers(table: RuleTable) -> str:
     head = "".join(f'<th scope="col">{verdict}</th>' for verdict in RuleVerdict)
     rows = []
     for driver in table.drivers:
-        counts = table.counts(rules, driver)
+        counts = table.counts(rules().values(), driver)
         cells = "".join(f"<td>{counts[verdict]}</td>" for verdict in RuleVerdict)
         rows.append(f'<tr><th scope="row">{_title(driver)}</th>{cells}</tr>')
     return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"

@@ -55,12 +55,18 @@ def specifications() -> tuple[Specification, ...]:
     return tuple(_specification(prefix, each) for prefix, each in rulebook()["specifications"].items())
 
 
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Return the rules of all specifications, by their ids."""
+    return {rule.id: rule for specification in specifications() for rule in specification.rules}
+
+
 def _specification(prefix: str, data: Mapping[str, Any]) -> Specification:
     reasons, waiting, unseen = (data.get(key) or {} for key in ("not applicable", "open", "not visible"))
-    rules = []
+    found = []
     for section, sentences in chain(data.get("sections", {}).items(), data["without keyword"].items()):
         for key, text in sentences.items():
             number, _, keywords = key.partition(" ")
             why = (each.get(number) for each in (reasons, waiting, unseen))
-            rules.append(Rule(number, tuple(keywords.split(", ")), section, text, *why))
-    return Specification(prefix, data["title"], str(data.get("edition", "")), tuple(rules))
+            found.append(Rule(number, tuple(keywords.split(", ")), section, text, *why))
+    return Specification(prefix, data["title"], str(data.get("edition", "")), tuple(found))

@@ -69,6 +69,18 @@ def test_a_run_without_failures_comes_to_its_end(
     assert "2 passed" in done.stdout
 
 
+def test_a_case_that_is_known_as_flaky_has_its_second_look(
+    pushbackd: Callable[..., Result], write: Callable[..., Path], tmp_path: Path
+) -> None:
+    path, known = write(scenario("F..")), tmp_path / "known.yml"
+    known.write_text('flaky:\n  - {case: "*::case 0", reason: "it is a race"}\n')
+    done = pushbackd("conform", path, "--jobs", 1, "--time", "real", "-x", "--expectations", known)
+    assert done.exit_code == ExitCode.FAILED
+    assert "1 failed" in done.stdout
+    assert "2 passed" in done.stdout
+    assert "not-run" not in done.stdout
+
+
 def test_worker_processes_end_too(pushbackd: Callable[..., Result], write: Callable[..., Path]) -> None:
     done = pushbackd("conform", write(scenario("F" * 40)), "--jobs", 2, "-x", "--json")
     assert done.exit_code == ExitCode.FAILED

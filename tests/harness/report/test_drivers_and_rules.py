@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import cli
+from harness.report import terminal
 from harness.report.results_file import RunHeader
 from harness.report.rules import page
 from harness.report.rules.notes import notes, shown
-from harness.report.rules.rulebook import Rule, specifications
+from harness.report.rules.rulebook import Rule, rules
 from harness.report.rules.table import Driver, RuleTable, RuleVerdict
 from harness.running.discovery import bundled_root, discover
 from harness.running.plan import Settings, loaded
@@ -23,7 +24,7 @@ from harness.running.result import ExitCode, Moment, Result, ResultStatus
 if TYPE_CHECKING:
     from pathlib import Path
 
-RULES = {rule.id: rule for specification in specifications() for rule in specification.rules}
+RULES = rules()
 RULE = next(rule for rule in RULES.values() if len(shown().get(rule.id, ())) >= 2)
 ONE, OTHER = (note.case_id for note in shown()[RULE.id][:2])
 UNSHOWN = next(rule for rule in RULES.values() if rule.id not in shown() and rule.unseen)
@@ -155,3 +156,16 @@ def test_rules_are_read_with_their_keywords_and_reasons() -> None:
     assert isinstance(RULE, Rule)
     assert RULES["CMAP-17"].keywords == ("MUST NOT", "SHOULD")
     assert RULES["CMAP-28"].reason
+
+
+def test_a_run_counts_the_rules_of_its_failed_cases_once_each_and_the_most_first() -> None:
+    failures = [result(ONE, F), result(ONE, F, topology="sharded"), result(OTHER, F), result(OTHER, U)]
+    told = list(terminal.report(failures, Settings(), terminal.Style(-1)))
+    assert sum(f"shows: {RULE.id}" in line or f", {RULE.id}" in line for line in told) == 4
+    table_of_rules = told[next(index for index, line in enumerate(told) if "Rules that failed" in line) + 1 :]
+    assert table_of_rules[0] == f"      2 x {RULE.id} {', '.join(RULE.keywords)}: {RULE.text}"
+
+
+def test_a_case_that_passed_unexpectedly_is_no_failure_of_its_rules() -> None:
+    told = list(terminal.report([result(ONE, U)], Settings(), terminal.Style(-1)))
+    assert not [line for line in told if "Rules that failed" in line]
