@@ -102,9 +102,7 @@ class Conformance:
                 return expectations[result.adapter].is_flaky(result)
 
             def is_late(result: Result) -> bool:
-                if (
-                    self._run.failures is not None
-                ):  # whoever wants the end at a failure waits for no second look
+                if self._run.failures is not None:  # the end at a failure waits for no second look at it
                     return False
                 judged = expectations[result.adapter].judge(result)
                 is_real = self._settings.time == "real" and not result.is_error

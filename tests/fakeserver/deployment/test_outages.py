@@ -349,6 +349,24 @@ def test_a_slow_server_answers_everything_later() -> None:
     play(scenario)
 
 
+def test_jitter_makes_each_delay_shorter_or_longer_by_so_much_at_most() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        clock, node = deployment.world.clock, deployment.cluster.nodes[0]
+        talker = await deployment.connect()
+        node.outages.slow(0.2, jitter=0.15)
+        took: list[float] = []
+        for _ in range(20):
+            begun = clock.now()
+            await talker.ok({"ping": 1})
+            took.append(clock.now() - begun - 2 * LATENCY)
+        assert min(took) >= 0.05 - 1e-9
+        assert max(took) <= 0.35 + 1e-9
+        assert min(took) < 0.2 < max(took)
+        assert len(set(took)) == len(took)
+
+    play(scenario)
+
+
 # Elections.
 
 

@@ -58,3 +58,10 @@ def test_every_node_comes_in_the_order_of_the_text() -> None:
     assert [node.anchor for node in nodes if node.anchor] == ["x"]
     assert [node.alias for node in nodes if node.alias] == ["x"]
     assert [node.is_flow for node in nodes if node.members] == [False, True]
+
+
+def test_a_key_is_found_without_its_quotes() -> None:
+    text = "{'a': 1, \"b\": 2}"
+    assert list(root(text).members) == ["a", "b"]
+    key, _ = root(text).members["b"]
+    assert text[key.start : key.end] == '"b"'
