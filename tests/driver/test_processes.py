@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from driver.cursor import Cursor
     from driver.session import ClientSession
 
-PATIENCE = 20.0
+PATIENCE = 20  # seconds
 
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 
@@ -37,12 +39,17 @@ def uri() -> Iterator[str]:
 
 
 async def in_child(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run work in a forked process, in a loop of its own, and return its result (of JSON's types)."""
+    """Run work in a forked process, in a loop of its own, and return its result (of JSON's types).
+
+    A child that does not answer shows the stacks of its threads, and ends.
+    """
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the thread of the server takes no part
         child = os.fork()
     if child == 0:
+        faulthandler.register(signal.SIGALRM, 2, chain=True)
+        signal.alarm(PATIENCE)
         answer: Any = "the child failed"
         try:
             answer = asyncio.run(work())
@@ -50,10 +57,10 @@ async def in_child(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
             os.write(writer, json.dumps(answer).encode())
             os._exit(0)
     os.close(writer)
-    async with asyncio.timeout(PATIENCE):
-        text = await asyncio.to_thread(os.read, reader, 1 << 16)
-        await asyncio.to_thread(os.waitpid, child, 0)
+    text = await asyncio.to_thread(os.read, reader, 1 << 16)
+    await asyncio.to_thread(os.waitpid, child, 0)
     os.close(reader)
+    assert text, f"the child gave no answer in {PATIENCE} s"
     return json.loads(text)
 
 
