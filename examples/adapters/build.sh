@@ -21,3 +21,12 @@ if command -v mvn >/dev/null && command -v javac >/dev/null; then
 else
     echo "there is no Maven: the Java adapter is left out" >&2
 fi
+
+if command -v cargo >/dev/null; then
+    (
+        cargo build -q --locked --manifest-path "$here/rust/Cargo.toml" --target-dir "$built/cargo" &&
+            cp "$built/cargo/debug/rust-adapter" "$built/rust-adapter"
+    ) || echo "the Rust adapter cannot be built" >&2
+else
+    echo "there is no cargo: the Rust adapter is left out" >&2
+fi

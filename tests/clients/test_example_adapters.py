@@ -45,7 +45,8 @@ def test_the_events_of_a_driver_in_another_process_stand_where_they_happened(
     """A command is sent before a server works on it, and answered afterwards."""
     kept = tmp_path / "results.jsonl"
     folder = ROOT / "spec_tests/retryable-writes"
-    files = (folder / name for name in ("supported-writes.yml", "overload-labels.yml", "batches.yml"))
+    names = ("supported-writes.yml", "overload-labels.yml", "batches.yml", "labels.yml")
+    files = (folder / name for name in names)
     code, counts, _ = conform(example.command, *files, "--results", kept)
     assert (code, counts["passed"] > 20) == (ExitCode.PASSED, True)
     for line in kept.read_text().splitlines():
@@ -83,6 +84,14 @@ def test_the_go_adapter_is_formatted_as_its_language_is() -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.skipif(shutil.which("rustfmt") is None, reason="there is no rustfmt on this machine")
+def test_the_rust_adapter_is_formatted_as_its_language_is() -> None:
+    main = ROOT / "examples" / "adapters" / "rust" / "src" / "main.rs"
+    command = ["rustfmt", "--check", "-l", "--edition", "2024", str(main)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_builder_leaves_out_the_languages_that_are_not_here_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     for tool in ("dirname", "mkdir"):
@@ -97,5 +106,6 @@ def test_a_builder_leaves_out_the_languages_that_are_not_here_and_says_so(tmp_pa
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [
         "there is no go",
         "there is no Maven",
+        "there is no cargo",
     ]
     assert list((tmp_path / "built").iterdir()) == []

@@ -37,7 +37,7 @@ class Example:
     absent: str = ""
     """Why it cannot run here; empty where it can."""
     races: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The checks of the contract that its driver passes or not by chance, each with the reason."""
+    """The checks that its driver passes or not by chance, or cannot pass, each with the reason."""
 
     @property
     def command(self) -> str:
@@ -109,4 +109,15 @@ JAVA = Example(
         "clients_log_what_they_were_asked_to": "and logs that its monitoring ended before its last heartbeat",
     },
 )
-EXAMPLES = (PYTHON, NODE, GO, JAVA)
+RUST = Example(
+    "rust",
+    "rust",
+    (str(BUILT / "rust-adapter"),),
+    _features(_EVENTS + _ENTITIES + "COMMAND_CURSORS TRACING MAX_ADAPTIVE_RETRIES"),
+    _needs_built("Rust", "rust-adapter"),
+    dict.fromkeys(
+        ("bulk_writes_count_and_name_upserts_by_index", "a_bulk_write_that_fails_reports_what_it_did"),
+        "the driver has the bulkWrite of a client, and none of a collection",
+    ),
+)
+EXAMPLES = (PYTHON, NODE, GO, JAVA, RUST)
