@@ -30,3 +30,9 @@ if command -v cargo >/dev/null; then
 else
     echo "there is no cargo: the Rust adapter is left out" >&2
 fi
+
+if command -v cc >/dev/null && command -v make >/dev/null && pkg-config --exists libmongoc-1.0 2>/dev/null; then
+    make -s -C "$here/c" OUT="$built/c-adapter" || echo "the C adapter cannot be built" >&2
+else
+    echo "there is no cc, make or libmongoc: the C adapter is left out" >&2
+fi

@@ -263,12 +263,26 @@ async def a_bucket_gives_back_what_was_uploaded(adapter: DriverAdapter, deployme
 
     key = await call("upload", filename="name", source=b"twelve bytes", chunkSizeBytes=5)
     assert await call("download", id=key) == b"twelve bytes"
-    assert await call("downloadByName", filename="name") == b"twelve bytes"
-    await call("rename", id=key, newFilename="other")
     await call("delete", id=key)
     with raises(OperationFailed) as raised:
         await call("download", id=key)
     assert raised.error.report.is_client_error
+
+
+async def a_file_is_found_by_the_name_that_it_was_given_last(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check `downloadByName` and `rename`, which some drivers leave out."""
+    entities = await AdapterEntities.make(adapter, deployment)
+    bucket = await adapter.create(EntityKind.BUCKET, entities.database, {"id": "bucket"})
+
+    async def call(operation: str, **arguments: Any) -> Any:
+        return await adapter.call(Invocation(bucket, EntityKind.BUCKET, operation, arguments))
+
+    key = await call("upload", filename="name", source=b"twelve bytes")
+    assert await call("downloadByName", filename="name") == b"twelve bytes"
+    await call("rename", id=key, newFilename="other")
+    assert await call("downloadByName", filename="other") == b"twelve bytes"
 
 
 async def a_bucket_is_dropped_with_both_of_its_collections(
@@ -394,7 +408,11 @@ BY_FEATURE: Final[Mapping[Feature, tuple[Check, ...]]] = {
         a_callback_that_fails_by_itself_aborts_and_says_why,
     ),
     Feature.CHANGE_STREAMS: (a_change_stream_gives_the_changes_since_it_was_created,),
-    Feature.GRIDFS: (a_bucket_gives_back_what_was_uploaded, a_bucket_is_dropped_with_both_of_its_collections),
+    Feature.GRIDFS: (
+        a_bucket_gives_back_what_was_uploaded,
+        a_file_is_found_by_the_name_that_it_was_given_last,
+        a_bucket_is_dropped_with_both_of_its_collections,
+    ),
     Feature.FIND_CURSORS: (a_find_cursor_gives_one_document_at_a_time,),
     Feature.COMMAND_CURSORS: (a_command_cursor_is_created_and_drained,),
     Feature.CLIENT_BULK_WRITE: (a_client_bulk_write_counts_over_namespaces,),

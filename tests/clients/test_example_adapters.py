@@ -92,6 +92,15 @@ def test_the_rust_adapter_is_formatted_as_its_language_is() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.skipif(shutil.which("clang-format") is None, reason="there is no clang-format on this machine")
+def test_the_c_adapter_is_formatted_as_its_own_file_of_rules_says() -> None:
+    files = sorted((ROOT / "examples" / "adapters" / "c").glob("*.[ch]"))
+    done = subprocess.run(
+        ["clang-format", "--dry-run", "--Werror", *files], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_builder_leaves_out_the_languages_that_are_not_here_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     for tool in ("dirname", "mkdir"):
@@ -107,5 +116,6 @@ def test_a_builder_leaves_out_the_languages_that_are_not_here_and_says_so(tmp_pa
         "there is no go",
         "there is no Maven",
         "there is no cargo",
+        "there is no cc, make or libmongoc",
     ]
     assert list((tmp_path / "built").iterdir()) == []

@@ -37,7 +37,9 @@ class Example:
     absent: str = ""
     """Why it cannot run here; empty where it can."""
     races: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The checks that its driver passes or not by chance, or cannot pass, each with the reason."""
+    """The checks of the contract that its driver passes or not by chance, each with the reason."""
+    lacks: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The checks of a feature that need an operation that its driver has not, each with that operation."""
 
     @property
     def command(self) -> str:
@@ -115,9 +117,23 @@ RUST = Example(
     (str(BUILT / "rust-adapter"),),
     _features(_EVENTS + _ENTITIES + "COMMAND_CURSORS TRACING MAX_ADAPTIVE_RETRIES"),
     _needs_built("Rust", "rust-adapter"),
-    dict.fromkeys(
+    lacks=dict.fromkeys(
         ("bulk_writes_count_and_name_upserts_by_index", "a_bulk_write_that_fails_reports_what_it_did"),
-        "the driver has the bulkWrite of a client, and none of a collection",
+        "bulkWrite",
     ),
 )
-EXAMPLES = (PYTHON, NODE, GO, JAVA, RUST)
+C = Example(
+    "c",
+    "c",
+    (str(BUILT / "c-adapter"),),
+    _features(
+        "COMMAND_EVENTS SDAM_EVENTS SESSIONS TRANSACTIONS CHANGE_STREAMS GRIDFS FIND_CURSORS COMMAND_CURSORS"
+        " SERVER_API"
+    ),
+    _needs_built("C", "c-adapter"),
+    lacks={
+        "a_file_is_found_by_the_name_that_it_was_given_last": "downloadByName",
+        "a_bucket_is_dropped_with_both_of_its_collections": "drop",
+    },
+)
+EXAMPLES = (PYTHON, NODE, GO, JAVA, RUST, C)

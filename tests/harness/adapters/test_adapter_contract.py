@@ -17,7 +17,7 @@ import adapter_child
 import pytest
 from example_adapters import EXAMPLES
 
-from harness.adapters.base import Feature
+from harness.adapters.base import Feature, UnsupportedOperation
 from harness.adapters.command import Children
 from harness.adapters.pymongo import base as pymongo_base
 from harness.adapters.reference import adapter as reference
@@ -52,7 +52,9 @@ class Subject:
     virtual: bool = False
     marks: Sequence[pytest.MarkDecorator] = field(default=(), compare=False)
     races: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """The checks that its driver passes or not by chance, or cannot pass, each with the reason."""
+    """The checks that its driver passes or not by chance, each with the reason."""
+    lacks: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The checks that need an operation that its driver has not, each with that operation."""
 
     def marks_of(self, check: Check) -> Sequence[pytest.MarkDecorator]:
         reason = self.races.get(check.__name__)
@@ -72,7 +74,12 @@ SUBJECTS = {
     "cmd:ours": Subject("child", pymongo_base.FEATURES, CHILD, marks=(pytest.mark.slow,)),
     **{
         f"cmd:{each.language}": Subject(
-            each.name, each.features, each.command, marks=each.marks, races=each.races
+            each.name,
+            each.features,
+            each.command,
+            marks=each.marks,
+            races=each.races,
+            lacks=each.lacks,
         )
         for each in EXAMPLES
     },
@@ -112,7 +119,11 @@ def test_the_contract_of_adapters(
 
     async def introduced(adapter: DriverAdapter, deployment: Deployment) -> None:
         assert (adapter.name, adapter.features) == (subject.name, subject.features)
-        await check(adapter, deployment)
+        if operation := subject.lacks.get(check.__name__):
+            with pytest.raises(UnsupportedOperation, match=rf"no {operation} on"):
+                await check(adapter, deployment)
+        else:
+            await check(adapter, deployment)
 
     running(subject).run(introduced)
     gc.collect()
