@@ -12,14 +12,20 @@ else
     echo "there is no go: its adapter is left out" >&2
 fi
 
-if command -v mvn >/dev/null && command -v javac >/dev/null; then
+# The Java driver has an interface that blocks and a reactive one, each a program with libraries of its own.
+java() {
     (
         cd "$here/java"
-        mvn -q -B compile dependency:copy-dependencies -DbuildDirectory="$built/maven" \
-            -DoutputDirectory="$built/java/lib" && cp "$built"/maven/classes/*.class "$built/java"
-    ) || { echo "the Java adapter cannot be built" >&2; rm -rf "$built/java"; }
+        mvn -q -B ${2:+-P "$2"} compile dependency:copy-dependencies \
+            -DbuildDirectory="$built/maven/$1" -DoutputDirectory="$built/$1/lib" &&
+            cp "$built/maven/$1"/classes/*.class "$built/$1"
+    ) || { echo "the adapter $1 cannot be built" >&2; rm -rf "${built:?}/$1"; }
+}
+if command -v mvn >/dev/null && command -v javac >/dev/null; then
+    java java
+    java java-reactive reactive
 else
-    echo "there is no Maven: the Java adapter is left out" >&2
+    echo "there is no Maven: the Java adapters are left out" >&2
 fi
 
 if command -v cargo >/dev/null; then

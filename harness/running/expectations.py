@@ -130,12 +130,13 @@ class Expectations:
 def of_adapter(adapter: str, path: Path | None = None) -> Expectations:
     """Return an adapter's expectations: those of a file, by default the bundled ones.
 
-    The adapters of one driver share a file, which has the name before the dash.
+    Those are in the file of the adapter's name, or else in that of the name before the dash, which the
+    adapters of one driver share.
     """
-    bundled = bundled_root() / "expectations" / f"{adapter.partition('-')[0]}.yml"
-    if path is None and not bundled.exists():
-        return Expectations()
-    return load(path or bundled)
+    names = (adapter, adapter.partition("-")[0])
+    bundled = (bundled_root() / "expectations" / f"{name}.yml" for name in names)
+    found = path or next((file for file in bundled if file.exists()), None)
+    return load(found) if found else Expectations()
 
 
 def load(path: Path) -> Expectations:

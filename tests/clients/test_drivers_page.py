@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from example_adapters import GO, JAVA, NODE, RUST, C
+from example_adapters import EXAMPLES, PYTHON
 
 from harness.running.discovery import bundled_root
 from harness.running.result import ExitCode
 
 OUTPUT = os.environ.get("PUSHBACKD_DRIVERS", "")
 DRIVERS = {"pymongo": "pymongo", "pymongo-async": "pymongo-async"} | {
-    each.language: f"cmd:{each.command}" for each in (NODE, GO, JAVA, RUST, C) if not each.absent
+    each.language: f"cmd:{each.command}" for each in EXAMPLES if each is not PYTHON and not each.absent
 }
 
 pytestmark = pytest.mark.slow

@@ -37,7 +37,7 @@ class Example:
     absent: str = ""
     """Why it cannot run here; empty where it can."""
     races: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The checks of the contract that its driver passes or not by chance, each with the reason."""
+    """The checks of the contract that its driver passes by chance, or cannot pass, each with the reason."""
     lacks: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The checks of a feature that need an operation that its driver has not, each with that operation."""
 
@@ -99,16 +99,36 @@ GO = Example(
     _features(_EVENTS + _ENTITIES + "COMMAND_CURSORS TIMEOUT_MS MAX_ADAPTIVE_RETRIES"),
     _needs_built("Go", "go-adapter"),
 )
-JAVA = Example(
-    "java",
-    "java",
-    ("java", "-cp", f"{BUILT / 'java'}{os.pathsep}{BUILT / 'java' / 'lib'}/*", "Adapter"),
-    _features(_EVENTS + _ENTITIES + "TIMEOUT_MS MAX_ADAPTIVE_RETRIES"),
-    _needs_built("Java", "java") or ("" if shutil.which("java") else "there is no java on this machine"),
+_LAST_HEARTBEATS = {
+    "the_life_of_a_topology_is_observed_in_order": "the driver tells that a topology was closed while"
+    " its monitors may still tell of a server",
+    "clients_log_what_they_were_asked_to": "and logs that its monitoring ended before its last heartbeat",
+}
+
+
+_NO_CALLBACKS = "the driver has no withTransaction"
+
+
+def _java(name: str, program: str, features: str, absent: Mapping[str, str]) -> Example:
+    return Example(
+        name,
+        name,
+        ("java", "-cp", f"{BUILT / name}{os.pathsep}{BUILT / name / 'lib'}/*", program),
+        _features(_EVENTS + _ENTITIES + "TIMEOUT_MS " + features),
+        _needs_built("Java", name) or ("" if shutil.which("java") else "there is no java on this machine"),
+        {**_LAST_HEARTBEATS, **absent},
+    )
+
+
+JAVA = _java("java", "Sync", "MAX_ADAPTIVE_RETRIES", {})
+JAVA_REACTIVE = _java(
+    "java-reactive",
+    "Reactive",
+    "",
     {
-        "the_life_of_a_topology_is_observed_in_order": "the driver tells that a topology was closed while"
-        " its monitors may still tell of a server",
-        "clients_log_what_they_were_asked_to": "and logs that its monitoring ended before its last heartbeat",
+        "a_callback_runs_here_while_its_transaction_waits_there": _NO_CALLBACKS,
+        "an_error_in_a_callback_is_the_drivers_own_again": _NO_CALLBACKS,
+        "a_callback_that_fails_by_itself_aborts_and_says_why": _NO_CALLBACKS,
     },
 )
 RUST = Example(
@@ -136,4 +156,4 @@ C = Example(
         "a_bucket_is_dropped_with_both_of_its_collections": "drop",
     },
 )
-EXAMPLES = (PYTHON, NODE, GO, JAVA, RUST, C)
+EXAMPLES = (PYTHON, NODE, GO, JAVA, JAVA_REACTIVE, RUST, C)

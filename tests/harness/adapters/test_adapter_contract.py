@@ -52,7 +52,7 @@ class Subject:
     virtual: bool = False
     marks: Sequence[pytest.MarkDecorator] = field(default=(), compare=False)
     races: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """The checks that its driver passes or not by chance, each with the reason."""
+    """The checks that its driver passes by chance, or cannot pass, each with the reason."""
     lacks: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The checks that need an operation that its driver has not, each with that operation."""
 

@@ -168,3 +168,13 @@ def test_an_entry_for_a_topology_holds_with_access_control_too(
 ) -> None:
     book = known_failing(tmp_path, extra=f"    topologies: [{entry}]\n")
     assert (book.find(CASE, run, "2026-02-20") is not None) is holds
+
+
+def test_an_adapter_has_a_file_of_its_own_or_that_of_its_driver() -> None:
+    names = ("java", "java-reactive", "java-elsewhere", "nobody")
+    own, reactive, elsewhere, unknown = (expectations.of_adapter(name) for name in names)
+    assert own == elsewhere
+    assert own.entries
+    assert reactive.entries
+    assert reactive != own
+    assert not unknown.entries

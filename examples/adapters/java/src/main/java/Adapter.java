@@ -1,6 +1,7 @@
-import com.mongodb.client.ClientSession;
+import com.mongodb.session.ClientSession;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -27,23 +28,17 @@ import org.bson.json.JsonWriterSettings;
 /**
  * The Java driver as an adapter of pushbackd: requests come in and answers go out, one JSON document a line.
  *
- * <pre>
- * mvn -q compile dependency:copy-dependencies -DoutputDirectory=target/lib
- * pushbackd conform SCENARIOS --adapter "cmd:java -cp target/classes:target/lib/* Adapter"
- * </pre>
- *
  * This class speaks the protocol (docs/WRITING-ADAPTERS.md). {@link Entities} makes what a scenario works with,
  * {@link Operations} does what it asks for, with {@link Arguments}; {@link Events} and {@link Words} say what came
- * of it in the words of the specifications.
+ * of it in the words of the specifications. A {@link Driver} has what the driver's interfaces do each in its own way;
+ * {@code Sync} and {@code Reactive} are the programs.
  */
-public final class Adapter {
-    private static final BsonArray FEATURES = Words.array(List.of(
-            "COMMAND_EVENTS", "POOL_EVENTS", "SDAM_EVENTS", "LOG_MESSAGES", "SESSIONS", "TRANSACTIONS",
-            "CHANGE_STREAMS", "GRIDFS", "FIND_CURSORS", "CLIENT_BULK_WRITE", "TIMEOUT_MS", "SERVER_API",
-            "MAX_ADAPTIVE_RETRIES"));
+final class Adapter {
     private static final JsonWriterSettings CANONICAL =
             JsonWriterSettings.builder().outputMode(JsonMode.EXTENDED).build();
 
+    private final Driver driver;
+    private final Operations operations;
     private final PrintStream output = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private final ExecutorService threads = Executors.newCachedThreadPool(run -> {
         Thread thread = new Thread(run);
@@ -68,14 +63,18 @@ public final class Adapter {
 
     private record Request(long id, long on, BsonDocument params) {}
 
+    Adapter(final Driver driver) {
+        this.driver = driver;
+        this.operations = new Operations(driver);
+    }
+
     /** Serves requests until the input ends. */
-    public static void main(final String[] arguments) throws IOException {
-        Adapter adapter = new Adapter();
-        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    void serve(final InputStream requests) throws IOException {
+        BufferedReader input = new BufferedReader(new InputStreamReader(requests, StandardCharsets.UTF_8));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             BsonDocument asked = BsonDocument.parse(line);
             // Scenarios have threads: a request may wait while others are served.
-            adapter.threads.execute(() -> adapter.serve(asked));
+            threads.execute(() -> serve(asked));
         }
         System.exit(0);
     }
@@ -85,20 +84,26 @@ public final class Adapter {
                 asked.getNumber("id").longValue(),
                 asked.containsKey("on") ? asked.getNumber("on").longValue() : 0,
                 asked.getDocument("params", new BsonDocument()));
-        BsonDocument answer = new BsonDocument("id", new BsonInt64(request.id));
         try {
-            Object result = perform(asked.getString("method").getValue(), request);
-            if (result instanceof Entity entity) {
-                entities.put(request.id, entity.value);
-                answer.append("entity", BsonBoolean.TRUE);
-            } else {
-                answer.append("result", result == null ? BsonNull.VALUE : (BsonValue) result);
-            }
-        } catch (Unsupported unsupported) {
-            answer.append("unsupported", new BsonString(unsupported.getMessage()));
+            driver.end(perform(asked.getString("method").getValue(), request))
+                    .whenComplete((result, error) -> answer(request, result, error));
         } catch (RuntimeException error) {
-            errors.put(request.id, error);
-            answer.append("error", Words.error(error));
+            answer(request, null, error);
+        }
+    }
+
+    private void answer(final Request request, final Object result, final Throwable error) {
+        BsonDocument answer = new BsonDocument("id", new BsonInt64(request.id));
+        if (error instanceof Unsupported) {
+            answer.append("unsupported", new BsonString(error.getMessage()));
+        } else if (error != null) {
+            errors.put(request.id, (RuntimeException) error);
+            answer.append("error", Words.error((RuntimeException) error));
+        } else if (result instanceof Entity entity) {
+            entities.put(request.id, entity.value);
+            answer.append("entity", BsonBoolean.TRUE);
+        } else {
+            answer.append("result", result == null ? BsonNull.VALUE : (BsonValue) result);
         }
         tell(answer.append("clock", clock()));
     }
@@ -106,12 +111,13 @@ public final class Adapter {
     private Object perform(final String method, final Request request) {
         return switch (method) {
             case "hello" -> new BsonDocument("protocol", new BsonInt32(1))
-                    .append("name", new BsonString("java")).append("features", FEATURES);
-            case "client" -> new Entity(new Entities.Client(request.params, (kind, fields) ->
+                    .append("name", new BsonString(driver.name()))
+                    .append("features", Words.array(driver.features()));
+            case "client" -> new Entity(new Entities.Client(driver, request.params, (kind, fields) ->
                     tell(new BsonDocument("event", new BsonDocument("client", new BsonInt64(request.id))
                             .append("kind", new BsonString(kind)).append("at", clock()).append("fields", fields)))));
-            case "create" -> Entities.create(entities.get(request.on), request.params.getString("kind").getValue(),
-                    request.params.getDocument("spec"));
+            case "create" -> Entities.create(driver, entities.get(request.on),
+                    request.params.getString("kind").getValue(), request.params.getDocument("spec"));
             case "call" -> call(request);
             case "return" -> returned(request);
             case "session" -> Entities.report((ClientSession) entities.get(request.on));
@@ -132,14 +138,14 @@ public final class Adapter {
     private Object call(final Request request) {
         String kind = request.params.getString("kind").getValue();
         String name = request.params.getString("operation").getValue();
-        Operations.Operation operation = Operations.find(kind, name);
+        Operations.Operation operation = operations.find(kind, name);
         Arguments given = new Arguments(request.params.getDocument("arguments", new BsonDocument()));
         given.number("session").ifPresent(
                 id -> given.session = (ClientSession) entities.get(id.longValue()));
         if (given.take("callback").isPresent()) {
             given.callback = () -> callBack(request.id);
         }
-        return operation.run(given.timed(entities.get(request.on)), given);
+        return operation.run(given.timed(kind, entities.get(request.on)), given);
     }
 
     /** Has the runner run a transaction's callback, and waits for its end. */

@@ -6,8 +6,6 @@ import com.mongodb.Tag;
 import com.mongodb.TagSet;
 import com.mongodb.TransactionOptions;
 import com.mongodb.WriteConcern;
-import com.mongodb.client.ClientSession;
-import com.mongodb.client.MongoCursor;
 import com.mongodb.client.cursor.TimeoutMode;
 import com.mongodb.client.model.Collation;
 import com.mongodb.client.model.CollationAlternate;
@@ -17,6 +15,7 @@ import com.mongodb.client.model.CollationStrength;
 import com.mongodb.client.model.ReturnDocument;
 import com.mongodb.client.model.changestream.FullDocument;
 import com.mongodb.client.model.changestream.FullDocumentBeforeChange;
+import com.mongodb.session.ClientSession;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -47,6 +46,9 @@ final class Arguments {
             "language_override", "languageOverride", "causalConsistency", "causallyConsistent",
             "max", "max", "size", "sizeInBytes", "textIndexVersion", "textVersion",
             "2dsphereIndexVersion", "sphereVersion");
+
+    /** The kinds of entities that have a timeoutMS of their own. */
+    private static final Set<String> TIMED = Set.of("database", "collection", "bucket");
 
     final BsonDocument all;
     ClientSession session;
@@ -79,10 +81,9 @@ final class Arguments {
     }
 
     /** Returns an entity with the timeoutMS of this operation: the driver has it on collections and their like. */
-    Object timed(final Object entity) {
-        Object timed = entity instanceof Entities.Client || entity instanceof ClientSession ? null : entity;
-        return timed == null || !all.containsKey("timeoutMS") || timed instanceof MongoCursor<?> ? entity
-                : set(timed, "timeoutMS", take("timeoutMS").orElseThrow());
+    Object timed(final String kind, final Object entity) {
+        return all.containsKey("timeoutMS") && TIMED.contains(kind)
+                ? set(entity, "timeoutMS", take("timeoutMS").orElseThrow()) : entity;
     }
 
     /** Returns the arguments that nobody has taken. */
@@ -138,14 +139,19 @@ final class Arguments {
         if (session != null) {
             values.add(0, session);
         }
+        return invoke(target, name, values.toArray());
+    }
+
+    /** Calls a method of the driver. */
+    static Object invoke(final Object target, final String name, final Object... values) {
         for (Method method : methods(target.getClass(), name)) {
             Class<?>[] types = method.getParameterTypes();
-            boolean fits = types.length == values.size();
+            boolean fits = types.length == values.length;
             for (int index = 0; fits && index < types.length; index++) {
-                fits = types[index].isInstance(values.get(index));
+                fits = types[index].isInstance(values[index]);
             }
             if (fits) {
-                return invoke(method, target, values.toArray());
+                return invoke(method, target, values);
             }
         }
         throw new Adapter.Unsupported("the driver has no " + name + " with these arguments");

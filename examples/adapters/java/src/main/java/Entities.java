@@ -4,15 +4,10 @@ import com.mongodb.MongoClientSettings;
 import com.mongodb.ServerApi;
 import com.mongodb.ServerApiVersion;
 import com.mongodb.TransactionOptions;
-import com.mongodb.client.ClientSession;
-import com.mongodb.client.MongoClient;
-import com.mongodb.client.MongoClients;
-import com.mongodb.client.MongoDatabase;
-import com.mongodb.client.gridfs.GridFSBucket;
-import com.mongodb.client.gridfs.GridFSBuckets;
 import com.mongodb.connection.ClusterDescription;
 import com.mongodb.connection.ServerDescription;
 import com.mongodb.internal.logging.StructuredLogger;
+import com.mongodb.session.ClientSession;
 import java.lang.reflect.Field;
 import java.util.Map;
 import java.util.UUID;
@@ -30,10 +25,10 @@ final class Entities {
 
     /** A client of the driver, whose events and log messages go to a reporter. */
     static final class Client {
-        private final MongoClient client;
+        private final Object client;
         private final String loggedAs;
 
-        Client(final BsonDocument params, final BiConsumer<String, BsonDocument> report) {
+        Client(final Driver driver, final BsonDocument params, final BiConsumer<String, BsonDocument> report) {
             ConnectionString uri = new ConnectionString(params.getString("uri").getValue());
             MongoClientSettings.Builder settings = MongoClientSettings.builder().applyConnectionString(uri);
             Map<String, Boolean> observed = params.getArray("observeEvents").stream()
@@ -60,7 +55,7 @@ final class Entities {
                     }
                 });
             }
-            client = MongoClients.create(settings.build());
+            client = driver.connect(settings.build());
         }
 
         private static String logged(final ConnectionString uri, final MongoClientSettings.Builder settings) {
@@ -75,12 +70,12 @@ final class Entities {
             return Arguments.apply(api, without(given, "version")).build();
         }
 
-        MongoClient client() {
+        Object client() {
             return client;
         }
 
         BsonDocument topology() {
-            ClusterDescription description = client.getClusterDescription();
+            ClusterDescription description = (ClusterDescription) Arguments.invoke(client, "getClusterDescription");
             BsonValue primary = description.getServerDescriptions().stream().filter(ServerDescription::isPrimary)
                     .filter(server -> server.isReplicaSetMember()).findFirst()
                     .map(server -> (BsonValue) new BsonString(server.getAddress().toString())).orElse(BsonNull.VALUE);
@@ -88,35 +83,35 @@ final class Entities {
         }
 
         void close() {
-            client.close();
+            Arguments.invoke(client, "close");
             if (loggedAs != null) {
                 StructuredLogger.removeInterceptor(loggedAs);
             }
         }
     }
 
-    static Adapter.Entity create(final Object parent, final String kind, final BsonDocument spec) {
-        return new Adapter.Entity(switch (kind) {
-            case "database" -> database(((Client) parent).client(), spec);
-            case "collection" -> Arguments.apply(
-                    ((MongoDatabase) parent).getCollection(spec.getString("collectionName").getValue(),
+    /** Returns, or publishes, a new entity. */
+    static Object create(final Driver driver, final Object parent, final String kind, final BsonDocument spec) {
+        return switch (kind) {
+            case "database" -> new Adapter.Entity(Arguments.apply(
+                    Arguments.invoke(((Client) parent).client(), "getDatabase",
+                            spec.getString("databaseName").getValue()),
+                    spec.getDocument("databaseOptions", new BsonDocument())));
+            case "collection" -> new Adapter.Entity(Arguments.apply(
+                    Arguments.invoke(parent, "getCollection", spec.getString("collectionName").getValue(),
                             BsonDocument.class),
-                    spec.getDocument("collectionOptions", new BsonDocument()));
-            case "bucket" -> bucket((MongoDatabase) parent, spec.getDocument("bucketOptions", new BsonDocument()));
-            case "session" -> ((Client) parent).client().startSession(
-                    sessionOptions(spec.getDocument("sessionOptions", new BsonDocument())));
+                    spec.getDocument("collectionOptions", new BsonDocument())));
+            case "bucket" -> new Adapter.Entity(
+                    bucket(driver, parent, spec.getDocument("bucketOptions", new BsonDocument())));
+            case "session" -> driver.map(Arguments.invoke(((Client) parent).client(), "startSession",
+                    sessionOptions(spec.getDocument("sessionOptions", new BsonDocument()))), Adapter.Entity::new);
             default -> throw new Adapter.Unsupported("no entity " + kind);
-        });
+        };
     }
 
-    private static MongoDatabase database(final MongoClient client, final BsonDocument spec) {
-        return Arguments.apply(client.getDatabase(spec.getString("databaseName").getValue()),
-                spec.getDocument("databaseOptions", new BsonDocument()));
-    }
-
-    private static GridFSBucket bucket(final MongoDatabase database, final BsonDocument given) {
+    private static Object bucket(final Driver driver, final Object database, final BsonDocument given) {
         String name = given.getString("bucketName", new BsonString("fs")).getValue();
-        return Arguments.apply(GridFSBuckets.create(database, name), without(given, "bucketName"));
+        return Arguments.apply(driver.bucket(database, name), without(given, "bucketName"));
     }
 
     private static ClientSessionOptions sessionOptions(final BsonDocument given) {

@@ -10,6 +10,7 @@ import com.mongodb.MongoSocketReadTimeoutException;
 import com.mongodb.MongoWriteConcernException;
 import com.mongodb.MongoWriteException;
 import com.mongodb.bulk.BulkWriteResult;
+import com.mongodb.client.gridfs.model.GridFSFile;
 import com.mongodb.client.model.bulk.ClientBulkWriteResult;
 import com.mongodb.client.result.DeleteResult;
 import com.mongodb.client.result.InsertManyResult;
@@ -20,11 +21,13 @@ import java.util.Collection;
 import java.util.Map;
 import org.bson.BsonArray;
 import org.bson.BsonBoolean;
+import org.bson.BsonDateTime;
 import org.bson.BsonDocument;
 import org.bson.BsonDouble;
 import org.bson.BsonInt32;
 import org.bson.BsonInt64;
 import org.bson.BsonNull;
+import org.bson.BsonObjectId;
 import org.bson.BsonString;
 import org.bson.BsonValue;
 import org.bson.types.ObjectId;
@@ -110,7 +113,43 @@ final class Words {
 
     // ---- Results ----
 
-    static BsonDocument result(final InsertOneResult result) {
+    /** Returns what the driver returned. */
+    static BsonValue value(final Object returned) {
+        if (returned instanceof String text) {
+            return new BsonString(text);
+        } else if (returned instanceof Long number) {
+            return new BsonInt64(number);
+        } else if (returned instanceof ObjectId id) {
+            return new BsonObjectId(id);
+        } else if (returned instanceof GridFSFile file) {
+            return result(file);
+        } else if (returned instanceof InsertOneResult result) {
+            return result(result);
+        } else if (returned instanceof InsertManyResult result) {
+            return result(result);
+        } else if (returned instanceof UpdateResult result) {
+            return result(result);
+        } else if (returned instanceof DeleteResult result) {
+            return result(result);
+        } else if (returned instanceof BulkWriteResult result) {
+            return result(result);
+        } else if (returned instanceof ClientBulkWriteResult result) {
+            return result(result);
+        }
+        return (BsonValue) returned;
+    }
+
+    private static BsonDocument result(final GridFSFile file) {
+        BsonDocument document = new BsonDocument("_id", file.getId())
+                .append("length", new BsonInt64(file.getLength()))
+                .append("chunkSize", new BsonInt32(file.getChunkSize()))
+                .append("uploadDate", new BsonDateTime(file.getUploadDate().getTime()))
+                .append("filename", new BsonString(file.getFilename()));
+        return file.getMetadata() == null ? document
+                : document.append("metadata", file.getMetadata().toBsonDocument());
+    }
+
+    private static BsonDocument result(final InsertOneResult result) {
         if (!result.wasAcknowledged()) {
             return UNACKNOWLEDGED;
         }
@@ -118,12 +157,12 @@ final class Words {
         return new BsonDocument("insertedId", id == null ? BsonNull.VALUE : id);
     }
 
-    static BsonDocument result(final InsertManyResult result) {
+    private static BsonDocument result(final InsertManyResult result) {
         return result.wasAcknowledged() ? new BsonDocument("insertedIds", byIndex(result.getInsertedIds()))
                 : UNACKNOWLEDGED;
     }
 
-    static BsonDocument result(final UpdateResult result) {
+    private static BsonDocument result(final UpdateResult result) {
         if (!result.wasAcknowledged()) {
             return UNACKNOWLEDGED;
         }
@@ -133,12 +172,12 @@ final class Words {
         return result.getUpsertedId() == null ? counts : counts.append("upsertedId", result.getUpsertedId());
     }
 
-    static BsonDocument result(final DeleteResult result) {
+    private static BsonDocument result(final DeleteResult result) {
         return result.wasAcknowledged() ? new BsonDocument("deletedCount", new BsonInt64(result.getDeletedCount()))
                 : UNACKNOWLEDGED;
     }
 
-    static BsonDocument result(final BulkWriteResult result) {
+    private static BsonDocument result(final BulkWriteResult result) {
         if (!result.wasAcknowledged()) {
             return UNACKNOWLEDGED;
         }
@@ -155,7 +194,7 @@ final class Words {
                 .append("upsertedIds", upserted);
     }
 
-    static BsonDocument result(final ClientBulkWriteResult result) {
+    private static BsonDocument result(final ClientBulkWriteResult result) {
         if (!result.isAcknowledged()) {
             return UNACKNOWLEDGED;
         }
