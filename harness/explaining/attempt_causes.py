@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from harness.explaining.cause import Cause
 from harness.unified.matching.matcher import missing
 from harness.unified.server_side.attempts import jitter_factors, milliseconds, value_at
 from harness.unified.server_side.comparison import AttemptComparison
@@ -28,8 +29,10 @@ _FEW: Final = 3
 
 _FULL: Final = 0.98
 
+_BACKOFF: Final = ("CB-2",)
 
-def attempt_causes(outcome: CaseOutcome) -> Iterator[str]:
+
+def attempt_causes(outcome: CaseOutcome) -> Iterator[Cause]:
     """Yield likely causes of the attempts that differ, the likeliest first."""
     for comparison in outcome.comparisons:
         if isinstance(comparison, AttemptComparison) and comparison.divergence is not None:
@@ -37,22 +40,23 @@ def attempt_causes(outcome: CaseOutcome) -> Iterator[str]:
                 yield from find(comparison, comparison.divergence)
 
 
-def _nothing_selected(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+def _nothing_selected(comparison: AttemptComparison, divergence: Divergence) -> Iterator[Cause]:
     if divergence.mismatch.path != "operations" or comparison.operations:
         return
     if not comparison.sent:
-        yield f"no client sent {comparison.commands} at all"
+        yield Cause("not sent", f"no client sent {comparison.commands} at all")
         return
     expected = comparison.expected
     chosen = {"namespace": expected.namespace, "appName": expected.app_name, "session": expected.session}
     names = ", ".join(name for name, value in chosen.items() if value is not None) or "comment"
-    yield (
+    yield Cause(
+        "sent otherwise",
         f"{comparison.commands} was sent {_times(comparison.sent)}, but never as {names} of the element asks,"
-        " or only outside of the operations of the scenario"
+        " or only outside of the operations of the scenario",
     )
 
 
-def _number(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+def _number(comparison: AttemptComparison, divergence: Divergence) -> Iterator[Cause]:
     """Say of a wrong number of attempts after overload where the driver stopped."""
     if divergence.mismatch.path not in ("count", "attempts"):
         return
@@ -63,15 +67,21 @@ def _number(comparison: AttemptComparison, divergence: Divergence) -> Iterator[s
     made = len(attempts) - 1
     rule = f"{allowed} in edition {facts.edition.name} (Client Backpressure: Overload retry policy)"
     if last.is_overloaded and made < allowed:
-        yield (
+        yield Cause(
+            "gives up after overload",
             f"the driver gave up after {_retries(made)}, though the last attempt met an overload error that"
-            f" may be retried; it has {rule}"
+            f" may be retried; it has {rule}",
+            ("CB-36",),
         )
     elif made > allowed and any(attempt.is_overloaded for attempt in attempts):
-        yield f"the driver made {_retries(made)} after overload; it has {rule}"
+        yield Cause(
+            "too many retries after overload",
+            f"the driver made {_retries(made)} after overload; it has {rule}",
+            ("CB-13",),
+        )
 
 
-def _backoff(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+def _backoff(comparison: AttemptComparison, divergence: Divergence) -> Iterator[Cause]:
     """Say what is wrong with the waits, by all waits that were seen."""
     if divergence.mismatch.path not in ("gap", "jitter"):
         return
@@ -80,60 +90,80 @@ def _backoff(comparison: AttemptComparison, divergence: Divergence) -> Iterator[
     factors = [factor for _, factor in pairs]
     rule = f"(Client Backpressure: Overload retry policy, {edition.name})"
     if len(factors) >= _FEW and max(factors) < _NONE:
-        yield f"{len(factors)} retries after overload came at once: the driver does not back off {rule}"
+        text = f"{len(factors)} retries after overload came at once: the driver does not back off {rule}"
+        yield Cause("no backoff", text, _BACKOFF)
     elif len(factors) >= _FEW and min(factors) > _FULL and max(factors) < 1 / _FULL:
-        yield f"all {len(factors)} backoffs are as long as they may be: the driver uses no jitter {rule}"
+        text = f"all {len(factors)} backoffs are as long as they may be: the driver uses no jitter {rule}"
+        yield Cause("no jitter", text, _BACKOFF)
     elif len(factors) >= _FEW and max(factors) <= 0.5:  # noqa: PLR2004 - half: one power of two
-        yield f"no backoff is longer than half of its bound: the exponent is one too low {rule}"
+        text = f"no backoff is longer than half of its bound: the exponent is one too low {rule}"
+        yield Cause("backoff too short", text, _BACKOFF)
     longer = {overload_backoff(edition, retry, {}) for retry, factor in pairs if factor > 1 / _FULL}
     if longer == {MAX_BACKOFF}:
-        yield f"a backoff is longer than {MAX_BACKOFF:g} s: the driver has no maximum {rule}"
+        text = f"a backoff is longer than {MAX_BACKOFF:g} s: the driver has no maximum {rule}"
+        yield Cause("backoff without a maximum", text, _BACKOFF)
     elif longer and max(factors) <= 2:  # noqa: PLR2004 - twice: one power of two
-        yield f"backoffs are up to {max(factors):.2f} of their bound: the exponent may be one too high {rule}"
+        most = f"up to {max(factors):.2f} of their bound"
+        yield Cause(
+            "backoff too long", f"backoffs are {most}: the exponent may be one too high {rule}", _BACKOFF
+        )
 
 
-def _needless(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+def _needless(comparison: AttemptComparison, divergence: Divergence) -> Iterator[Cause]:
     """Say of a wait that the error before it was no overload."""
     if divergence.mismatch.path != "gap" or divergence.attempt is None:
         return
     attempts = _attempts(comparison, divergence)
     attempt, before = attempts[divergence.attempt], attempts[divergence.attempt - 1]
     if not before.is_overloaded and before.ends != ("ok",) and attempt.retry and attempt.gap is not None:
-        yield (
+        yield Cause(
+            "backoff without overload",
             f"the driver waited {milliseconds(attempt.gap.least)} after {before.met}, which is no overload:"
-            " such a retry has no backoff (Client Backpressure), unless the driver had to find a server first"
+            " such a retry has no backoff (Client Backpressure), unless the driver had to find a server"
+            " first",
+            ("CB-12",),
         )
 
 
-def _identity(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+def _identity(comparison: AttemptComparison, divergence: Divergence) -> Iterator[Cause]:
     """Say what follows from another session or number."""
     if divergence.mismatch.path != "same" or divergence.attempt is None:
         return
     attempts = _attempts(comparison, divergence)
     first, here = attempts[0].request.command, attempts[divergence.attempt].request.command
-    for path, meaning in _IDENTITY.items():
+    for path, cause in _IDENTITY.items():
         one, other = value_at(first, path), value_at(here, path)
         if one is not missing and one != other:
-            yield meaning
+            yield cause
 
 
 _IDENTITY: Final = {
-    "txnNumber": "the retry has another txnNumber: to the server it is a new write, and may be applied twice"
-    " (Retryable Writes: Generating Transaction IDs)",
-    "lsid": "the retry is in another session: to the server it has nothing to do with the attempt before",
+    "txnNumber": Cause(
+        "a new number for each attempt",
+        "the retry has another txnNumber: to the server it is a new write, and may be applied twice"
+        " (Retryable Writes: Generating Transaction IDs)",
+        ("RW-51",),
+    ),
+    "lsid": Cause(
+        "another session for the retry",
+        "the retry is in another session: to the server it has nothing to do with the attempt before",
+        ("RW-51",),
+    ),
 }
 
 
-def _server(comparison: AttemptComparison, divergence: Divergence) -> Iterator[str]:
+def _server(comparison: AttemptComparison, divergence: Divergence) -> Iterator[Cause]:
     if divergence.mismatch.path != "on" or divergence.attempt is None:
         return
     attempt = _attempts(comparison, divergence)[divergence.attempt]
     if attempt.request.server in attempt.overloaded:
         others = ", ".join(sorted(comparison.facts.servers - attempt.overloaded))
         if others:
-            yield (
+            yield Cause(
+                "asks the failed server again",
                 f"{attempt.request.server} had told this operation of its overload, {others} had not: the"
-                " driver does not deprioritise overloaded servers (Overload retry policy)"
+                " driver does not deprioritise overloaded servers (Overload retry policy)",
+                ("CB-3",),
             )
 
 
@@ -150,7 +180,7 @@ def _retries(number: int) -> str:
     return f"{number} {'retry' if number == 1 else 'retries'}"
 
 
-_FINDERS: Final[Sequence[Callable[[AttemptComparison, Divergence], Iterator[str]]]] = (
+_FINDERS: Final[Sequence[Callable[[AttemptComparison, Divergence], Iterator[Cause]]]] = (
     _nothing_selected,
     _number,
     _backoff,

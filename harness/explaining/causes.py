@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from driver.editions import DEFAULT, EDITIONS
 from driver.policy.backpressure import Backoff
 from harness.explaining.attempt_causes import attempt_causes
+from harness.explaining.breaches import breaches
+from harness.explaining.cause import Cause
 from harness.explaining.server_causes import server_side_causes
 from harness.explaining.text import as_document, outcome_of
 from harness.unified.observation import KINDS
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from driver.editions import Edition
     from harness.adapters.base import Event
     from harness.explaining.journal import CaseTimeline, TimelineEvent
+    from harness.explaining.seen_case import SeenCase
     from harness.unified.model import Case, Operation
     from harness.unified.outcome import CaseOutcome
 
@@ -48,14 +51,23 @@ class Evidence:
     heard: Mapping[str, Sequence[Event]]
     timeline: CaseTimeline
     edition: str = DEFAULT.name
+    seen: SeenCase | None = None
+    """What servers saw, None where they keep no record."""
 
 
-def causes_of(evidence: Evidence) -> tuple[str, ...]:
-    """Return the likely causes of a failure, the likeliest first; none when nothing speaks for any."""
-    return tuple(dict.fromkeys(cause for find in _FINDERS for cause in find(evidence)))
+def causes_of(evidence: Evidence) -> tuple[Cause, ...]:
+    """Return the likely causes of a failure, the likeliest first; none when nothing speaks for any.
+
+    What one finder has named, the next ones do not name again.
+    """
+    found: dict[Cause, None] = {}
+    for find in _FINDERS:
+        named = {cause.name for cause in found}
+        found |= dict.fromkeys(cause for cause in find(evidence) if cause.name not in named)
+    return tuple(found or _used_up(evidence))
 
 
-def _lost_labels(evidence: Evidence) -> Iterator[str]:
+def _lost_labels(evidence: Evidence) -> Iterator[Cause]:
     """Say of an error with a label too few or too many whether the server or the driver is at fault."""
     mismatch, error = evidence.outcome.mismatch, evidence.outcome.error
     if mismatch is None or error is None:
@@ -63,15 +75,18 @@ def _lost_labels(evidence: Evidence) -> Iterator[str]:
     label = str(mismatch.expected)
     answers = (event for events in evidence.heard.values() for event in events)
     in_reply = any(label in _labels(_failure(event)) for event in answers)
-    if mismatch.path == "errorLabelsContain":
-        yield (
-            f"a reply of the server has the label {label}: the driver's error has lost it"
-            if in_reply
-            else f"no reply of the server has the label {label}: the driver has to add it, and did not"
+    is_retryable_write = label == "RetryableWriteError"
+    if mismatch.path == "errorLabelsContain" and in_reply:
+        yield Cause(
+            "a label lost", f"a reply of the server has the label {label}: the driver's error has lost it"
         )
+    elif mismatch.path == "errorLabelsContain":
+        text = f"no reply of the server has the label {label}: the driver has to add it, and did not"
+        yield Cause("a label not added", text, ("RW-26",) if is_retryable_write else ())
     elif mismatch.path == "errorLabelsOmit":
         whose = "the server's reply has it" if in_reply else "no reply has it: the driver added it"
-        yield f"the error must not have the label {label}; {whose}"
+        rules = ("RW-28",) if is_retryable_write and not in_reply else ()
+        yield Cause("a label too many", f"the error must not have the label {label}; {whose}", rules)
 
 
 def _labels(answer: Mapping[str, Any]) -> frozenset[str]:
@@ -80,7 +95,7 @@ def _labels(answer: Mapping[str, Any]) -> frozenset[str]:
     return frozenset([*answer.get("errorLabels", ()), *concern.get("errorLabels", ())])
 
 
-def _asked_again(evidence: Evidence) -> Iterator[str]:
+def _asked_again(evidence: Evidence) -> Iterator[Cause]:
     """Find a mongos that is asked again by an operation that it failed, where another mongos was there."""
     served = [event for event in evidence.timeline.events if event.side == "server"]
     routers = sorted({event.source for event in served if event.source.startswith("mongos")})
@@ -95,29 +110,36 @@ def _asked_again(evidence: Evidence) -> Iterator[str]:
         before[key] = event
         others = ", ".join(each for each in routers if each != event.source)
         if last is not None and last.fields["outcome"] != "ok" and last.source == event.source and others:
-            yield (
+            yield Cause(
+                "asks the failed server again",
                 f"{event.source} was asked again, though it had failed this {key[0]} and {others} was there:"
-                " the driver does not deprioritise the server (Server Selection: Deprioritized servers)"
+                " the driver does not deprioritise the server (Server Selection: Deprioritized servers)",
+                ("RW-46",) if event.fields.get("txn_number") else (),
             )
             return
 
 
-def _transaction_numbers(evidence: Evidence) -> Iterator[str]:
+def _transaction_numbers(evidence: Evidence) -> Iterator[Cause]:
     mismatch = evidence.outcome.mismatch
     if mismatch is None or not mismatch.path.endswith("command.txnNumber"):
         return
     if mismatch.why == "is missing":
-        yield (
+        yield Cause(
+            "no transaction number",
             "the command has no txnNumber: the driver did not take this as a retryable write"
-            " (retryWrites=false, a multi-document write, an unacknowledged write, no session, a standalone)"
+            " (retryWrites=false, a multi-document write, an unacknowledged write, no session, a standalone)",
+            ("RW-33",),
         )
     elif mismatch.expected == {"$$exists": False}:
-        yield "the command has a txnNumber: only retryable writes and transactions may have one"
+        text = "the command has a txnNumber: only retryable writes and transactions may have one"
+        yield Cause("a transaction number too many", text, ("RW-16", "RW-18", "RW-21"))
     elif mismatch.expected in _numbers_sent(evidence):
-        yield (
+        yield Cause(
+            "a new number for each attempt",
             f"the command has txnNumber {mismatch.actual}, an attempt before it had {mismatch.expected}:"
             " every attempt of a write has the number of the first (Retryable Writes: Generating"
-            " Transaction IDs)"
+            " Transaction IDs)",
+            ("RW-51",),
         )
 
 
@@ -128,7 +150,7 @@ def _numbers_sent(evidence: Evidence) -> frozenset[Any]:
     return frozenset(command["txnNumber"] for command in commands if "txnNumber" in command)
 
 
-def _surviving_error(evidence: Evidence) -> Iterator[str]:
+def _surviving_error(evidence: Evidence) -> Iterator[Cause]:
     """Say which of several errors of an operation the driver raised in place of another."""
     mismatch = evidence.outcome.mismatch
     if mismatch is None or mismatch.path != "errorCode":
@@ -139,20 +161,24 @@ def _surviving_error(evidence: Evidence) -> Iterator[str]:
         return
     first, last = (met.index(code) for code in (mismatch.expected, mismatch.actual))
     if first < last:
-        yield (
+        yield Cause(
+            "the newest error raised",
             f"the driver raised the newest error, {mismatch.actual}, which hides {mismatch.expected} of an"
             " attempt before it: an error with NoWritesPerformed leaves the earlier one (Retryable Writes:"
-            " Executing)"
+            " Executing)",
+            ("RW-61",),
         )
     elif last < first:
-        yield (
+        yield Cause(
+            "an earlier error raised",
             f"the driver raised {mismatch.actual} of an earlier attempt; the newest error,"
             f" {mismatch.expected}, takes its place unless it has NoWritesPerformed (Retryable Writes:"
-            " Executing)"
+            " Executing)",
+            ("RW-61",),
         )
 
 
-def _attempts(evidence: Evidence) -> Iterator[str]:
+def _attempts(evidence: Evidence) -> Iterator[Cause]:
     """Count how often each command was sent, and how often it should have been."""
     for expected in evidence.case.expected_events:
         if expected.event_type != "command" or not _diverges(evidence.outcome, expected.client):
@@ -177,16 +203,16 @@ def _expected_command(body: Mapping[str, Any]) -> str:
     return str(body.get("commandName") or next(iter(body.get("command", ())), ""))
 
 
-def _of_attempts(name: str, wanted: int, sent: int, heard: Sequence[Event]) -> str:
+def _of_attempts(name: str, wanted: int, sent: int, heard: Sequence[Event]) -> Cause:
     times = f"{name} was sent {_times(sent)}, {_times(wanted)} expected"
     answers = (event for event in reversed(heard) if event.kind in _ANSWERED)
     last = next((_answer(event) for event in answers if event.fields.get("commandName") == name), "")
     if sent < wanted:
         after = f"; the last one ended with {last}" if last else ""
         few = "one attempt too few" if wanted - sent == 1 else f"{wanted - sent} attempts too few"
-        return f"{few}: {times}{after}, after which the driver did not try again"
+        return Cause("too few attempts", f"{few}: {times}{after}, after which the driver did not try again")
     many = "one attempt too many" if sent - wanted == 1 else f"{sent - wanted} attempts too many"
-    return f"{many}: {times}"
+    return Cause("too many attempts", f"{many}: {times}")
 
 
 def _times(count: int) -> str:
@@ -206,7 +232,7 @@ def _answer(event: Event) -> str:
     return f"{event.fields.get('failure')}"
 
 
-def _waits(evidence: Evidence) -> Iterator[str]:
+def _waits(evidence: Evidence) -> Iterator[Cause]:
     """Measure the waits between attempts (Client Backpressure: Overload retry policy)."""
     for events in evidence.heard.values():
         retries = list(_retries(events))
@@ -215,7 +241,7 @@ def _waits(evidence: Evidence) -> Iterator[str]:
         yield from _needless_back_offs(evidence, [retry for retry in retries if retry not in overloaded])
 
 
-def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iterator[str]:
+def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iterator[Cause]:
     policy = Backoff(first_exponent=edition.first_backoff_exponent)
     at_once = 0
     for retry, (failed, started) in enumerate(retries, 1):
@@ -225,22 +251,27 @@ def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iter
         longest = policy.before(retry, 1.0, base=base)
         at_once += waited < longest / 1000
         if waited > longest * _SLACK + _AT_ONCE:
-            yield (
+            yield Cause(
+                "backoff too long",
                 f"retry {retry} began {_ms(waited)} after the overload error before it; the back-off is at"
-                f" most {_ms(longest)} there (Client Backpressure, {edition.name})"
+                f" most {_ms(longest)} there (Client Backpressure, {edition.name})",
+                ("CB-2",),
             )
     if at_once >= _FEW and at_once == len(retries):
-        yield f"{at_once} retries after overload errors came at once: the driver does not back off"
+        text = f"{at_once} retries after overload errors came at once: the driver does not back off"
+        yield Cause("no backoff", text, ("CB-2",))
 
 
-def _needless_back_offs(evidence: Evidence, retries: Sequence[tuple[Event, Event]]) -> Iterator[str]:
+def _needless_back_offs(evidence: Evidence, retries: Sequence[tuple[Event, Event]]) -> Iterator[Cause]:
     """Find retries without overload that waited, but not for a server, which new connections would show."""
     for failed, started in retries:
         waited = started.at - failed.at
         if waited > 10 * _AT_ONCE and not _connects_between(evidence, failed.at, started.at):
-            yield (
+            yield Cause(
+                "backoff without overload",
                 f"{started.fields.get('commandName')} was tried again {_ms(waited)} after an error that is no"
-                " overload: such a retry has no back-off (Client Backpressure)"
+                " overload: such a retry has no back-off (Client Backpressure)",
+                ("CB-12",),
             )
 
 
@@ -274,7 +305,7 @@ def _connects_between(evidence: Evidence, start: float, end: float) -> bool:
     )
 
 
-def _fail_points(evidence: Evidence) -> Iterator[str]:
+def _fail_points(evidence: Evidence) -> Iterator[Cause]:
     """Compare the fail points that were set with their hits in the servers' journal, where there is one."""
     served = [event for event in evidence.timeline.events if event.side == "server"]
     hits = Counter(event.fields.get("name") for event in served if event.kind == "failPointHit")
@@ -289,15 +320,25 @@ def _fail_points(evidence: Evidence) -> Iterator[str]:
             continue
         commands = fail_point.get("data", {}).get("failCommands")
         whom = f" for {', '.join(commands)}" if isinstance(commands, list) else ""
-        yield (
+        yield Cause(
+            "fail point never hit",
             f"the fail point {fail_point['configureFailPoint']}{whom} was set and never hit: no such command"
-            " came to the server where it is set"
+            " came to the server where it is set",
         )
+
+
+def _used_up(evidence: Evidence) -> Iterator[Cause]:
+    """Say of an operation that was to fail that the driver tried until it succeeded."""
     expected = evidence.outcome.mismatch is None and evidence.outcome.reason.endswith("an error was expected")
-    if expected and hits.get("failCommand"):
-        yield (
-            f"the fail point was hit {_times(hits['failCommand'])} and then used up: the driver retried until"
-            " the operation succeeded"
+    kinds = (
+        event for event in evidence.timeline.events if event.side == "server" and event.kind == "failPointHit"
+    )
+    hits = sum(event.fields.get("name") == "failCommand" for event in kinds)
+    if expected and hits:
+        yield Cause(
+            "retries until it succeeds",
+            f"the fail point was hit {_times(hits)} and then used up: the driver retried until"
+            " the operation succeeded",
         )
 
 
@@ -323,7 +364,7 @@ def _fail_point(operation: Operation) -> Mapping[str, Any] | None:
     return None
 
 
-def _unobserved(evidence: Evidence) -> Iterator[str]:
+def _unobserved(evidence: Evidence) -> Iterator[Cause]:
     """Find expected events that the client entity does not observe at all."""
     for expected in evidence.case.expected_events:
         kinds = {event.kind for event in expected.events}
@@ -339,16 +380,24 @@ def _unobserved(evidence: Evidence) -> Iterator[str]:
             continue
         for kind in sorted(kinds - observed):
             if kind in KINDS[expected.event_type]:
-                yield f"{kind} is expected, but {expected.client} does not observe it (observeEvents)"
+                text = f"{kind} is expected, but {expected.client} does not observe it (observeEvents)"
+                yield Cause("an event that is not observed", text)
 
 
-def _attempts_seen(evidence: Evidence) -> Iterator[str]:
+def _attempts_seen(evidence: Evidence) -> Iterator[Cause]:
     """Find causes in what servers saw, where that is judged."""
     yield from attempt_causes(evidence.outcome)
 
 
-_FINDERS: Final[Sequence[Callable[[Evidence], Iterator[str]]]] = (
+def _breaches(evidence: Evidence) -> Iterator[Cause]:
+    """Find the rules that what servers saw contradicts, whatever the scenario expects."""
+    if evidence.seen is not None:
+        yield from breaches(evidence.seen)
+
+
+_FINDERS: Final[Sequence[Callable[[Evidence], Iterator[Cause]]]] = (
     _attempts_seen,
+    _breaches,
     _unobserved,
     _lost_labels,
     _surviving_error,

@@ -19,6 +19,7 @@ from harness.unified.server_side.section_rows import SectionComparison
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from harness.explaining.cause import Cause
     from harness.explaining.journal import CaseTimeline
     from harness.formats.reading import AnyCase
     from harness.running.result import Result
@@ -39,7 +40,7 @@ def explained(
     outcome: CaseOutcome,
     timeline: CaseTimeline,
     account: Account,
-    causes: Sequence[str] = (),
+    causes: Sequence[Cause] = (),
     *,
     origin: float,
 ) -> Result:
@@ -50,7 +51,9 @@ def explained(
         result,
         comparison=tuple(row for each in outcome.comparisons for row in _rows(each)),
         timeline=timeline.moments(began=since(began, origin), ended=since(ended, origin)),
-        causes=tuple(causes),
+        causes=tuple(map(str, causes)),
+        cause=causes[0].name if causes else "",
+        rules=causes[0].rules if causes else (),
     )
 
 

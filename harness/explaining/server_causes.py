@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind
+from harness.explaining.cause import Cause
 from harness.explaining.text import as_document
 from harness.unified.matching.matcher import missing
 from harness.unified.model import nested
@@ -31,7 +32,7 @@ _LIMITS: Final = {"maxConnecting": 2, "maxPoolSize": 100}
 """Options of a pool and their defaults (CMAP: Connection Pool Options)."""
 
 
-def server_side_causes(evidence: Evidence) -> Iterator[str]:
+def server_side_causes(evidence: Evidence) -> Iterator[Cause]:
     """Yield the likely causes of a failure of `expectConnections` or `expectMetrics`."""
     for comparison in evidence.outcome.comparisons:
         if isinstance(comparison, ConnectionComparison):
@@ -42,19 +43,21 @@ def server_side_causes(evidence: Evidence) -> Iterator[str]:
             yield from _new_numbers(evidence)
 
 
-def _too_many_at_once(found: WrongConnections, case: Case) -> Iterator[str]:
-    for field, option, verb in (
-        ("atOnce", "maxConnecting", "establishes"),
-        ("open", "maxPoolSize", "has"),
+def _too_many_at_once(found: WrongConnections, case: Case) -> Iterator[Cause]:
+    for field, option, verb, rule in (
+        ("atOnce", "maxConnecting", "establishes", "CMAP-39"),
+        ("open", "maxPoolSize", "has", "CMAP-38"),
     ):
         shown = found.wrong.shown_by
         if found.wrong.mismatch.path != field or len({_pool(each) for each in shown}) != 1:
             continue
         limit = _option(case, shown[0].seen.app_name, option, _LIMITS[option])
         if limit and len(shown) > limit:
-            yield (
+            yield Cause(
+                f"{option} not obeyed",
                 f"the pool of {shown[0].seen.server} {verb} {len(shown)} connections at the same time:"
-                f" it does not obey {option}, which is {limit} (CMAP: Connection Pool)"
+                f" it does not obey {option}, which is {limit} (CMAP: Connection Pool)",
+                (rule,),
             )
 
 
@@ -62,7 +65,7 @@ def _pool(connection: ConnectionLife) -> tuple[str | None, str]:
     return connection.seen.app_name, connection.seen.server
 
 
-def _not_reused(found: WrongConnections, _case: Case) -> Iterator[str]:
+def _not_reused(found: WrongConnections, _case: Case) -> Iterator[Cause]:
     """Find a connection that was made while another one of the pool was idle, and is used again later."""
     if found.wrong.mismatch.path not in ("established", "connections", "open"):
         return
@@ -70,25 +73,34 @@ def _not_reused(found: WrongConnections, _case: Case) -> Iterator[str]:
         at = later.seen.accepted
         for earlier in found.connections:
             if _pool(earlier) == _pool(later) and _is_idle(earlier, at) and _is_used_after(earlier, at):
-                yield (
+                yield Cause(
+                    "idle connections not reused",
                     f"{later.name} was established while {earlier.name} was idle: available connections come"
-                    " first (CMAP: Checking Out a Connection)"
+                    " first (CMAP: Checking Out a Connection)",
+                    ("CMAP-59",),
                 )
                 return
 
 
-def _stale(found: WrongConnections, _case: Case) -> Iterator[str]:
+def _stale(found: WrongConnections, _case: Case) -> Iterator[Cause]:
     """Find a connection that is used though one of its pool has broken since it was made: it is stale."""
     for broken in found.connections:
         ends = [request.ended for request in broken.seen.requests if request.end == "server"]
         for other in found.connections if ends else ():
             is_older = _pool(other) == _pool(broken) and other.seen.accepted < ends[0]
             if other is not broken and is_older and _is_used_after(other, ends[0]):
-                yield (
-                    f"{other.name} was used after {broken.name} of the same pool had broken: the pool was not"
-                    " cleared, or a stale connection was lent (CMAP: Clearing a Connection Pool)"
-                )
+                yield stale_connection(other, broken)
                 return
+
+
+def stale_connection(used: ConnectionLife, broken: ConnectionLife) -> Cause:
+    """Return the cause of a connection that was used although another one of its pool had broken."""
+    return Cause(
+        "a connection used across a clear",
+        f"{used.name} was used after {broken.name} of the same pool had broken: the pool was not"
+        " cleared, or a stale connection was lent (CMAP: Clearing a Connection Pool)",
+        ("CMAP-78", "CMAP-155"),
+    )
 
 
 def _is_idle(connection: ConnectionLife, at: float) -> bool:
@@ -101,7 +113,7 @@ def _is_used_after(connection: ConnectionLife, at: float) -> bool:
     return any(request.at > at for request in connection.seen.requests)
 
 
-def _left_open(found: WrongConnections, case: Case) -> Iterator[str]:
+def _left_open(found: WrongConnections, case: Case) -> Iterator[Cause]:
     path = found.wrong.mismatch.path
     left = [each for each in found.wrong.shown_by if each.closed_by == NOBODY]
     if not left or not (path == "openAtEnd" or path.endswith("closedBy")):
@@ -114,36 +126,42 @@ def _left_open(found: WrongConnections, case: Case) -> Iterator[str]:
     if {each.seen.app_name for each in left} <= closed:
         whose = "monitors" if left[0].is_monitoring else "pools"
         section = "Server Monitoring" if left[0].is_monitoring else "CMAP: Closing a Connection Pool"
-        yield f"the client was closed, and connections of its {whose} stayed open ({section})"
+        text = f"the client was closed, and connections of its {whose} stayed open ({section})"
+        yield Cause("connections left open", text, () if left[0].is_monitoring else ("CMAP-42", "CMAP-43"))
 
 
-def _handshake(found: WrongConnections, _case: Case) -> Iterator[str]:
+def _handshake(found: WrongConnections, _case: Case) -> Iterator[Cause]:
     mismatch = found.wrong.mismatch
     if not mismatch.path.endswith("hello.backpressure"):
         return
     if mismatch.actual is missing:
-        yield "the handshake does not declare backpressure (Client Backpressure: Handshake changes)"
+        text = "the handshake does not declare backpressure (Client Backpressure: Handshake changes)"
+        yield Cause("handshake without backpressure", text, ("CB-18",))
     else:
-        yield (
+        yield Cause(
+            "handshake with another backpressure",
             f"the handshake declares backpressure as {mismatch.actual!r}, and the edition's value is"
-            f" {mismatch.expected!r} (Client Backpressure: Handshake changes)"
+            f" {mismatch.expected!r} (Client Backpressure: Handshake changes)",
+            ("CB-18",),
         )
 
 
-def _too_idle(found: WrongConnections, case: Case) -> Iterator[str]:
+def _too_idle(found: WrongConnections, case: Case) -> Iterator[Cause]:
     if found.wrong.mismatch.path not in ("idle", "established"):
         return
     for each in found.connections:
         limit = _option(case, each.seen.app_name, "maxIdleTimeMS", 0)
         if limit and each.idle * 1000 > limit:
-            yield (
+            yield Cause(
+                "maxIdleTimeMS not obeyed",
                 f"{each.name} was idle for {each.idle * 1000:.0f} ms and used again: maxIdleTimeMS is {limit}"
-                " (CMAP: Connection)"
+                " (CMAP: Connection)",
+                ("CMAP-60", "CMAP-154"),
             )
             return
 
 
-def _closed_after_use(found: WrongConnections, _case: Case) -> Iterator[str]:
+def _closed_after_use(found: WrongConnections, _case: Case) -> Iterator[Cause]:
     """Find connections of one pool that the client closes after one command each."""
     single = [
         each
@@ -151,12 +169,13 @@ def _closed_after_use(found: WrongConnections, _case: Case) -> Iterator[str]:
         if each.closed_by == "client" and len(each.commands) == _HELLO_AND_ONE
     ]
     if len(single) > 1 and len(single) >= len(found.connections) - 1:
-        yield "the driver closes a connection after each operation (CMAP: Checking In a Connection)"
+        text = "the driver closes a connection after each operation (CMAP: Checking In a Connection)"
+        yield Cause("connections not pooled", text, ("CMAP-1", "CMAP-160"))
 
 
 _HELLO_AND_ONE: Final = 2
 
-_OF_CONNECTIONS: Final[Sequence[Callable[[WrongConnections, Case], Iterator[str]]]] = (
+_OF_CONNECTIONS: Final[Sequence[Callable[[WrongConnections, Case], Iterator[Cause]]]] = (
     _too_many_at_once,
     _stale,
     _too_idle,
@@ -181,17 +200,18 @@ def _app_name(case: Case, client: str) -> str | None:
     return next((each.get("appName") for each in options), None)
 
 
-def _missing_metric(comparison: MetricComparison) -> Iterator[str]:
+def _missing_metric(comparison: MetricComparison) -> Iterator[Cause]:
     found = comparison.found
     without = [reading.server for reading in found.readings if reading.after is missing]
     if without:
-        yield (
+        yield Cause(
+            "a metric that the release lacks",
             f"serverStatus of {', '.join(without)} has no {found.expected.path}: releases differ in their"
-            " metrics (runOn.profile limits a case to some)"
+            " metrics (runOn.profile limits a case to some)",
         )
 
 
-def _new_numbers(evidence: Evidence) -> Iterator[str]:
+def _new_numbers(evidence: Evidence) -> Iterator[Cause]:
     """Find a retry of a write with another transaction number: the server cannot know that it is one."""
     for events in evidence.heard.values():
         ours = [
@@ -200,9 +220,11 @@ def _new_numbers(evidence: Evidence) -> Iterator[str]:
         for (ended, again), first in zip(pairwise(ours[1:]), ours, strict=False):
             numbers = [each.fields.get("command", {}).get("txnNumber") for each in (first, again)]
             if _is_retry(first, ended, again) and None not in numbers and numbers[0] != numbers[1]:
-                yield (
+                yield Cause(
+                    "a new number for each attempt",
                     f"{again.fields['commandName']} was sent again with txnNumber {numbers[1]} after"
-                    f" {numbers[0]}: the server takes it for another write (Retryable Writes)"
+                    f" {numbers[0]}: the server takes it for another write (Retryable Writes)",
+                    ("RW-51",),
                 )
                 return
 

@@ -26,6 +26,7 @@ from harness.deployments.targets import NO_SERVER, has_auth, is_by_uri, profile_
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.explanation import explained, location_of, values_of
 from harness.explaining.journal import CaseTimeline
+from harness.explaining.seen_case import SeenCase
 from harness.flake_lab.disturbed import run_disturbed
 from harness.flake_lab.network import DisturbedNetwork
 from harness.formats.case import FormatCase
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fakeserver.deployment.records.journal import Record
+    from fakeserver.network.wire_record import WireRecord
     from harness.adapters.base import DriverAdapter
+    from harness.explaining.cause import Cause
     from harness.formats.reading import AnyCase
     from harness.running.plan import Item, Settings
     from mongowire.ports import Clock, Network, Rng
@@ -222,7 +225,9 @@ class ItemExecutor:
         def fresh() -> Iterable[Record]:
             return journal.since(known) if journal is not None else ()
 
-        return self._explained(result, item, outcome, account, fresh, origin=began)
+        return self._explained(
+            result, item, outcome, account, fresh, origin=began, wire_record=deployment.wire_record
+        )
 
     def _explained(
         self,
@@ -233,6 +238,7 @@ class ItemExecutor:
         records: Callable[[], Iterable[Record]] = tuple,
         *,
         origin: float,
+        wire_record: WireRecord | None = None,
     ) -> Result:
         """Write the journal of a case where one is asked for, and return the result with what explains it.
 
@@ -252,9 +258,12 @@ class ItemExecutor:
                 explains = True
         if not explains:
             return result
-        causes: Sequence[str] = ()
-        if failed and isinstance(case, Case):
-            causes = causes_of(Evidence(case, outcome, heard, timeline, item.edition))
+        causes: Sequence[Cause] = ()
+        if failed and isinstance(case, Case) and outcome.status is not Status.ERROR:
+            seen = None
+            if wire_record is not None and account.began is not None:
+                seen = SeenCase.of(case, account.steps, wire_record, item.edition)
+            causes = causes_of(Evidence(case, outcome, heard, timeline, item.edition, seen))
         return explained(result, outcome, timeline, account, causes, origin=origin)
 
     async def _outcome(

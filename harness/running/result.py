@@ -111,6 +111,10 @@ class Result:
     comparison: tuple[Row, ...] = ()
     timeline: tuple[Moment, ...] = ()
     causes: tuple[str, ...] = ()
+    cause: str = ""
+    """The name of the first of the likely causes, which other cases share ("no backoff")."""
+    rules: tuple[str, ...] = ()
+    """The ids of the rules that forbid it."""
     runs: int = 1
     """How often the case ran until this result; see `harness.running.run`, on late cases."""
     is_error: bool = False
@@ -159,7 +163,8 @@ class Result:
         values["status"] = ResultStatus(values["status"])
         values["comparison"] = tuple(Row(**row) for row in values.get("comparison", ()))
         values["timeline"] = tuple(Moment(**moment) for moment in values.get("timeline", ()))
-        values["causes"] = tuple(values.get("causes", ()))
+        for name in ("causes", "rules"):
+            values[name] = tuple(values.get(name, ()))
         values["disturbed"] = tuple(values.get("disturbed", ()))
         return cls(**values)
 

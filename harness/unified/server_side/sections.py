@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 
 
 async def begin(context: Context) -> None:
-    """Begin to record what clients do and what servers count, if the case expects anything of it."""
+    """Begin to record what clients do, which explains failures too, and count if the case asks for it."""
     expected = context.case.server_side
-    if expected is None:
-        return
-    await begin_metrics(context, expected.metrics)
-    if expected.is_judged:
+    if expected is not None:
+        await begin_metrics(context, expected.metrics)
+    if context.deployment.wire_record is not None:
         context.deployment.wire_record.begin()
 
 
@@ -46,8 +45,10 @@ async def settle(context: Context) -> None:
 def end(context: Context) -> None:
     """Take what was recorded. A second call does nothing."""
     record = context.deployment.wire_record
-    if _judged(context.case.server_side) is not None and record.on:
-        record.end()
+    if record is None or not record.on:
+        return
+    record.end()
+    if _judged(context.case.server_side) is not None:
         context.seen.connections = connections_of(record.entries)
 
 

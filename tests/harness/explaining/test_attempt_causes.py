@@ -39,7 +39,8 @@ def compared(folder: Path, text: str, *operations: Sequence[SeenRequest], sent: 
 
 
 def causes(comparison: AttemptComparison) -> list[str]:
-    return list(attempt_causes(CaseOutcome(Status.FAILED, comparisons=(comparison,))))
+    found = attempt_causes(CaseOutcome(Status.FAILED, comparisons=(comparison,)))
+    return [cause.text for cause in found]
 
 
 BACKOFF = "retries: {gap: full overload backoff}"

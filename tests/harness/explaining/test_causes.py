@@ -87,7 +87,8 @@ def causes(
         comparisons=comparisons,
     )
     timeline = CaseTimeline.of(records, {"client0": heard}, steps, origin=0.0)
-    return causes_of(Evidence(case, outcome, {"client0": heard}, timeline, edition))
+    found = causes_of(Evidence(case, outcome, {"client0": heard}, timeline, edition))
+    return tuple(cause.text for cause in found)
 
 
 def test_one_attempt_too_few_names_the_error_after_which_the_driver_gave_up(case: Any) -> None:

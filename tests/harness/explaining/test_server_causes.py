@@ -50,7 +50,7 @@ def causes(
     comparison: Any, *, closes: bool = False, heard: Sequence[Event] = (), **options: Any
 ) -> list[str]:
     evidence: Any = EvidenceOf(CaseOf(options, closes), comparison, heard)
-    return list(server_side_causes(evidence))
+    return [cause.text for cause in server_side_causes(evidence)]
 
 
 def compared(wire: Wire, wanted: ExpectedConnections) -> ConnectionComparison:

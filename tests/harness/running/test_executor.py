@@ -34,6 +34,7 @@ class ScriptedDeployment:
     rng: Rng
     journal: Journal = field(default_factory=Journal)
     server_version: tuple[int, ...] = (8, 2, 0)
+    wire_record: None = None
 
     def with_rng(self, rng: Rng) -> ScriptedDeployment:
         return ScriptedDeployment(self.clock, rng, self.journal)

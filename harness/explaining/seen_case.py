@@ -1,0 +1,119 @@
+"""What servers saw of a case, for those who look for causes: operations with their attempts, connections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import EntityKind
+from harness.unified.server_side.attempt import attempts_of
+from harness.unified.server_side.connections import lives_of
+from harness.unified.server_side.grouping import by_operation
+from harness.unified.server_side.rules import EDITIONS, Timing
+from harness.unified.server_side.seen import connections_of, requests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fakeserver.network.wire_record import WireRecord
+    from harness.unified.account import PerformedOperation
+    from harness.unified.model import Case, EntitySpec
+    from harness.unified.server_side.attempt import JudgedAttempt
+    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.rules import JudgedEdition
+    from harness.unified.server_side.seen import SeenRequest
+
+
+OF_CONNECTIONS: Final = frozenset(
+    {"hello", "isMaster", "ismaster", "saslStart", "saslContinue", "authenticate", "getnonce"}
+    | {"configureFailPoint", "endSessions", "killCursors"}
+)
+"""Commands that no operation sends for its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStep:
+    """An operation of the scenario, the attempts in which servers saw it, and the client that made them."""
+
+    step: PerformedOperation
+    attempts: Sequence[JudgedAttempt]
+    client: EntitySpec
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The client's connection string options."""
+        options: Mapping[str, Any] = self.client.body.get("uriOptions", {})
+        return options
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the operation has a limit of time of its own or of its client."""
+        return "timeoutMS" in self.options or "timeoutMS" in self.step.operation.arguments
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCase:
+    """The operations of a case in their order, and the connections, as servers saw them.
+
+    Operations that run at the same time are left out: which of them sent a request may be a guess.
+    """
+
+    edition: JudgedEdition
+    steps: Sequence[SeenStep] = ()
+    connections: Sequence[ConnectionLife] = ()
+
+    @classmethod
+    def of(
+        cls, case: Case, performed: Sequence[PerformedOperation], record: WireRecord, edition: str
+    ) -> SeenCase:
+        """Return what the record holds of a case; connections, where an application name tells whose."""
+        connections = connections_of(record.entries)
+        sent = (each for each in requests_of(connections) if each.name not in OF_CONNECTIONS)
+        timing = Timing(record.round_trip, record.is_disturbed)
+        created = tuple(_created(case, performed))
+        steps = tuple(
+            SeenStep(step, attempts_of(requests, timing), client)
+            for step, requests in _alone(by_operation(sent, performed, case.operations))
+            if (client := _client_of(step, created)) is not None
+        )
+        names = Counter(_app_name(spec) for _, spec in created if spec.kind is EntityKind.CLIENT)
+        lives = (each for each in lives_of(connections) if names[each.seen.app_name] == 1)
+        return cls(EDITIONS[edition], steps, tuple(lives))
+
+
+def _alone(
+    found: Sequence[tuple[PerformedOperation, list[SeenRequest]]],
+) -> Iterator[tuple[PerformedOperation, list[SeenRequest]]]:
+    """Yield the operations, with their requests, that no other one overlaps in time."""
+    in_order = sorted(found, key=lambda each: each[0].began_seq)
+    ended: float = 0
+    for index, (step, requests) in enumerate(in_order):
+        end = inf if step.ended is None else step.ended_seq
+        following = in_order[index + 1 :][:1]
+        if step.began_seq > ended and all(end < other.began_seq for other, _ in following):
+            yield step, requests
+        ended = max(ended, end)
+
+
+def _created(case: Case, performed: Sequence[PerformedOperation]) -> Iterator[tuple[int, EntitySpec]]:
+    """Yield all entities, each with its place among the events of the process."""
+    yield from ((-1, spec) for spec in case.entities)
+    for step in performed:
+        if step.operation.name == "createEntities":
+            yield from ((step.began_seq, spec) for spec in step.operation.arguments.get("entities", ()))
+
+
+def _client_of(step: PerformedOperation, created: Sequence[tuple[int, EntitySpec]]) -> EntitySpec | None:
+    """Return the client that performs an operation; None for a cursor's, whose parent is in no file."""
+    before = {spec.id: spec for seq, spec in created if seq < step.began_seq}
+    spec = before.get(step.operation.object)
+    while spec is not None and spec.kind is not EntityKind.CLIENT:
+        spec = before.get(spec.body.get("client") or spec.body.get("database") or "")
+    return spec
+
+
+def _app_name(client: EntitySpec) -> str | None:
+    name: str | None = client.body.get("uriOptions", {}).get("appName")
+    return name
