@@ -18,6 +18,7 @@ from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED
 from harness.authoring.mutants.suites import corpus_items, corpus_of, scenario_items
 from harness.commands.options.types import Count, FilePath, Jobs
 from harness.commands.output.errors import bad_input
+from harness.explaining import kill_matrix
 from harness.report.outputs import writing
 from harness.running import keywords
 from harness.running.discovery import BadInputError
@@ -73,6 +74,13 @@ FOLDER: Final = Path("tests/mutants")
 @click.option("--record", is_flag=True, help="Write the killers beside the mutants, for the next run.")
 @click.option("--write", type=FilePath(dir_okay=False), metavar="FILE", help="Write the matrix as a page.")
 @click.option(
+    "--kills",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write all scenarios that kill each wrong driver to this file, which keeps the other drivers that it"
+    " has: conform compares failures with harness/explaining/kill_matrix.json.",
+)
+@click.option(
     "--folder",
     type=FilePath(file_okay=False),
     default=FOLDER,
@@ -92,6 +100,9 @@ def command(**options: Any) -> ExitCode:
     with bad_input(BadInputError):
         every, record = load_mutants(folder), MutantRecord.read(folder)
         mutants = _selected(every, options)
+        if options["kills"] is not None:
+            _write_kills(options["kills"], every, mutants, record, options)
+            return ExitCode.PASSED
         try:
             worst = _tried_with_all(mutants, record, options)
         finally:
@@ -102,6 +113,31 @@ def command(**options: Any) -> ExitCode:
         with writing(options["write"]):
             write_page(options["write"], every, record)
     return ExitCode.FAILED if worst < (options["least"] or 0) else ExitCode.PASSED
+
+
+def _write_kills(
+    path: Path,
+    every: Sequence[Mutant],
+    mutants: Sequence[Mutant],
+    record: MutantRecord,
+    options: dict[str, Any],
+) -> None:
+    """Find all cases that kill each of some wrong drivers, and write them with those of the others."""
+    wrong = [mutant for mutant in mutants if mutant.kind == "driver"]
+    known = {driver.name: driver for driver in kill_matrix.read(path)} if path.exists() else {}
+    with _progress() as advance:
+        jobs = options["jobs"] or processors()
+        matrix = MutantMatrix(SCENARIOS, scenario_items(options["paths"]), MutantRecord(), jobs, advance)
+        kills = matrix.kills(wrong)
+    for mutant in wrong:
+        # The recorded killer may need another edition or deployment than the case passes first on.
+        recorded = (record.killer(mutant.name, SCENARIOS) or "").rpartition(" [")[0]
+        fails = frozenset(filter(None, (*kills[mutant.name], recorded)))
+        known[mutant.name] = kill_matrix.WrongDriver(mutant.name, mutant.rule, mutant.wrong, fails)
+    left = {mutant.name for mutant in every}
+    with writing(path):
+        kill_matrix.write(path, [driver for name, driver in known.items() if name in left])
+    click.echo(f"{path}: {len(wrong)} wrong drivers tried")
 
 
 def _selected(mutants: Sequence[Mutant], options: dict[str, Any]) -> list[Mutant]:
@@ -155,7 +191,7 @@ def _tried(suite: str, mutants: Sequence[Mutant], record: MutantRecord, options:
             return _report(suite, mutants, record, {})
         source = corpus_of(folder) if suite == CORPUS else None
         items = scenario_items(options["paths"]) if source is None else corpus_items(source)
-        matrix = MutantMatrix(suite, items, record, jobs, advance)
+        matrix = MutantMatrix(suite, items, record, jobs, advance, is_named=bool(options["paths"]))
         if options["verbose"]:
             matrix.on_verdict = partial(_print_verdict, suite)
         matrix.run(mutants, search=search, everything=options["everything"])

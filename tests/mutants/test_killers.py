@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,14 @@ def test_a_sample_dies_of_the_recorded_cases() -> None:
     killed = recorded(SCENARIOS)
     sample = killed[:: max(1, len(killed) // SAMPLE)]
     done = run("--search", "known", "--least", "100", "-k", by_name(sample))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_named_file_is_tried_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    file = FOLDER.parents[1] / "spec_tests" / "client-backpressure" / "backoff.yml"
+    mine = shutil.copy(file, tmp_path / "mine.yml")
+    done = run(str(mine), "--least", "100", "-k", '"no backoff before the first retry"')
     assert done.returncode == 0, done.stdout + done.stderr
 
 

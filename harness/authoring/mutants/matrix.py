@@ -61,8 +61,23 @@ class MutantMatrix:
     """Called with what is being done, and how much of it."""
     on_verdict: Callable[[Mutant, MutantVerdict], None] = lambda _mutant, _verdict: None
     verdicts: dict[str, MutantVerdict] = field(default_factory=dict)
+    is_named: bool = False
+    """Whether the items were named, so that each is for every mutant, whatever its folder is called."""
     reached: dict[str, int] = field(default_factory=dict)
     """How many cases reach what a mutant has changed, where that was asked."""
+
+    def kills(self, mutants: Sequence[Mutant]) -> dict[str, tuple[str, ...]]:
+        """Return the ids of all cases that kill each mutant; a case runs where it passes first.
+
+        Raises BadInputError for a mutant that cannot be loaded.
+        """
+        self._search(mutants, _is_any, everywhere=False, is_last=True, stops=False)
+        return {
+            mutant.name: tuple(
+                sorted({key.rpartition(" [")[0] for key in self.verdicts[mutant.name].killed_by})
+            )
+            for mutant in mutants
+        }
 
     def run(
         self, mutants: Sequence[Mutant], *, search: KillerSearch = KillerSearch.OWN, everything: bool = False
@@ -80,7 +95,7 @@ class MutantMatrix:
                     mutant, MutantVerdict(), tried=self.record.killer(mutant.name, self.suite) is not None
                 )
             return
-        rounds: list[tuple[Belongs, bool]] = [(concerns, everything)]
+        rounds: list[tuple[Belongs, bool]] = [(_is_any if self.is_named else concerns, everything)]
         if search is KillerSearch.THOROUGH:
             rounds = [(_is_any, True)] if everything else [*rounds, (_is_foreign, False), (_is_any, True)]
         for number, (belongs, everywhere) in enumerate(rounds, 1):
@@ -123,6 +138,9 @@ class MutantMatrix:
         """
         specimens = {(mutant.specification, mutant.rule): mutant for mutant in mutants}.values()
         items = [item for item in self.items if any(belongs(mutant, item) for mutant in specimens)]
+        passing(
+            items[:1]
+        )  # loads what is imported late: lines of modules that are not loaded cannot be marked
         self.advance(f"{self.suite}: without a mutant", len(grouped(items, everywhere=everywhere)))
         surveyed = survey(
             items,
@@ -134,6 +152,10 @@ class MutantMatrix:
         trials: list[Trial] = []
         for mutant in mutants:
             chosen = [item for item in surveyed.reaching(mutant) if belongs(mutant, item)]
+            if (
+                not stops and not everywhere
+            ):  # each case once, in the first edition in which the mutant is wrong
+                chosen = list({item.id: item for item in reversed(chosen)}.values())
             self.reached[mutant.name] = self.reached.get(mutant.name, 0) + len(chosen)
             trials.append(of_items(mutant, sorted(chosen, key=partial(_order, mutant))))
         self._take(trials, f"{self.suite}: search", is_last=is_last, stops=stops)
