@@ -17,6 +17,7 @@ from harness.explaining.folding import folded
 from harness.explaining.journal import two_columns
 from harness.explaining.text import shown
 from harness.report import skips
+from harness.report.diagnosis import behaves_like, failure_groups
 from harness.report.rerun import rerun_command
 from harness.report.rules.notes import rules_of_cases
 from harness.report.rules.rulebook import rules
@@ -25,6 +26,7 @@ from harness.running.result import Result, ResultStatus, Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from harness.report.diagnosis import FailureGroup
     from harness.running.plan import Settings
 
 _COLORS = {
@@ -83,11 +85,9 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
         yield from (f"  {result.duration_ms / 1000:8.3f} s  {result.id}" for result in longest)
         yield ""
     failed = [each for each in results if each.status in (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)]
-    for index, result in enumerate(failed):
-        shown_of = _MOMENTS_SHOWN if style.verbosity == 0 and index < _TIMELINES_SHOWN else 0
-        yield from failure(
-            result, settings, moments=len(result.timeline) if style.verbosity > 0 else shown_of
-        )
+    for index, failures in enumerate(failure_groups(failed)):
+        yield from _group(failures, settings, style, with_timeline=index < _TIMELINES_SHOWN)
+    yield from _likenesses(results)
     yield from _rules_of(failed)
 
 
@@ -205,6 +205,37 @@ def failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str
         yield "  timeline: left out; -v shows it, and so does pushbackd explain"
     yield "  again: " + click.style(rerun_command(result, settings), dim=True)
     yield ""
+
+
+def _group(group: FailureGroup, settings: Settings, style: Style, *, with_timeline: bool) -> Iterator[str]:
+    """Yield one block for failures with one cause: the best example, and the others by name."""
+    if style.verbosity > 0:
+        for result in (group.best, *group.others):
+            yield from failure(result, settings, moments=len(result.timeline))
+        return
+    moments = _MOMENTS_SHOWN if style.verbosity == 0 and with_timeline else 0
+    yield from failure(group.best, settings, moments=moments)
+    if group.others:
+        cause = f"the same cause, {group.cause}" if group.cause else "the same reason"
+        rules = f" [{', '.join(group.rules)}]" if group.rules else ""
+        yield click.style(f"  {len(group.others)} more with {cause}{rules}; -v shows them:", bold=True)
+        yield from (f"    {each.id}  [{each.adapter}, {each.topology}]" for each in group.others)
+        yield ""
+
+
+def _likenesses(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the wrong drivers of the catalogue whose pattern of red cases a driver has."""
+    for adapter, of_adapter in _grouped(results, lambda result: result.adapter).items():
+        alike = behaves_like(of_adapter)
+        if alike:
+            names = " and ".join(f'"{each.driver.name}"' for each in alike)
+            yield click.style(f"{adapter} behaves like {names} (docs/MUTANTS.md)", bold=True)
+            for driver, twins in alike:
+                yield f"  {driver.rule}: {driver.wrong}"
+                if twins:
+                    others = ", ".join(f'"{twin.name}"' for twin in twins)
+                    yield f"    no case of this run tells it from {others}"
+            yield ""
 
 
 def _rules_of(failed: Sequence[Result]) -> Iterator[str]:

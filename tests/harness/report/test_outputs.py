@@ -237,7 +237,7 @@ def test_a_failure_shows_the_place_the_mismatch_both_values_the_events_and_how_t
 
 
 def test_the_first_failures_show_what_both_sides_did_and_verbose_reports_show_it_of_all() -> None:
-    many = [replace(FAILED, id=f"writes/insert::{number}") for number in range(8)]
+    many = [replace(FAILED, id=f"writes/insert::{n}", cause=f"cause {'x' * n}") for n in range(8)]
     shown = "0.000000" + " " * 74 + "node0  commandFinished  insert → ok"
     assert terminal_text(many).count(shown) == 5
     assert terminal_text(many, terminal.Style(verbosity=1)).count(shown) == 8
