@@ -12,7 +12,7 @@ from harness.unified.matching.matcher import missing
 from harness.unified.server_side.attempts import jitter_factors, milliseconds, value_at
 from harness.unified.server_side.comparison import AttemptComparison
 from harness.unified.server_side.model import CountRule
-from harness.unified.server_side.rules import MAX_BACKOFF, attempts_expected, overload_backoff
+from harness.unified.server_side.rules import EXACT, MAX_BACKOFF, attempts_expected, overload_backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -115,7 +115,9 @@ def _needless(comparison: AttemptComparison, divergence: Divergence) -> Iterator
         return
     attempts = _attempts(comparison, divergence)
     attempt, before = attempts[divergence.attempt], attempts[divergence.attempt - 1]
-    if not before.is_overloaded and before.ends != ("ok",) and attempt.retry and attempt.gap is not None:
+    if attempt.gap is None or attempt.gap.least <= EXACT:
+        return
+    if not before.is_overloaded and before.ends != ("ok",) and attempt.retry:
         yield Cause(
             "backoff without overload",
             f"the driver waited {milliseconds(attempt.gap.least)} after {before.met}, which is no overload:"

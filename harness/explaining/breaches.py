@@ -120,13 +120,20 @@ def _switched_off(seen: SeenCase) -> Iterator[Cause]:
             continue
         for before, after in _retries(step):
             name = after.request.name
-            option = "retryReads" if name in _READS else "retryWrites" if name in _WRITES else ""
+            writes = name in _WRITES or _writes_results(after.request.command)
+            option = "retryWrites" if writes else "retryReads" if name in _READS else ""
             if step.options.get(option) is False and "autocommit" not in after.request.command:
                 yield Cause(
                     "retries though switched off",
                     f"{name} was sent again after {before.met}, though the client has {option}=false",
                     ("CB-32",) if _is_overload(before) else ("RW-60",) if option == "retryWrites" else (),
                 )
+
+
+def _writes_results(command: Mapping[str, Any]) -> bool:
+    """Return whether an aggregate ends by writing a collection."""
+    stages = command.get("pipeline") or [{}]
+    return bool({"$out", "$merge"} & set(stages[-1]))
 
 
 def _new_number(seen: SeenCase) -> Iterator[Cause]:

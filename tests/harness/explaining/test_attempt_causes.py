@@ -119,6 +119,8 @@ def test_an_element_that_selects_nothing_says_what_was_sent(tmp_path: Path) -> N
 
 def test_nothing_is_said_where_nothing_speaks_for_a_cause(tmp_path: Path) -> None:
     assert causes(compared(tmp_path, "each: {meets: ok}", [request(0, OVERLOADED)])) == []
+    at_once = [request(0, {"ok": 0, "code": 8, "errorLabels": ["RetryableWriteError"]}), request(0.0)]
+    assert causes(compared(tmp_path, "retries: {gap: full overload backoff}", at_once)) == []
     assert causes(compared(tmp_path, "each: {meets: ok}", [request()])) == []
 
 

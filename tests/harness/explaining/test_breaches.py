@@ -118,6 +118,14 @@ KEPT = {
         requests(0, 0, 0, 0, 0), client={"id": "client", "pushbackd": {"jitter": 0}}
     ),
     "overload that a limit of time ends": step(requests(0.1), timeoutMS=50),
+    "an aggregate that writes, without retries of reads": step(
+        [
+            replace(each, command={"aggregate": "stock", "pipeline": [{"$out": "copy"}]})
+            for each in [request(0, OVERLOADED), request(0.1)]
+        ],
+        client=options(retryReads=False),
+        fails=False,
+    ),
     "overload without retries": step(requests(), client=options(retryReads=False)),
     "overload within a write concern": step(
         [insert(0, {"ok": 1, "writeConcernError": {"code": 64, **OVERLOADED}})]
