@@ -4,8 +4,8 @@ It is a network over another, as the wire tap is, so that it works with every cl
 time. A tap writes text for readers; this keeps values for programs: the bytes of a message are decoded when
 somebody asks. What is encrypted cannot be read, and is left out.
 
-Only connections that are accepted while the record is on are looked at. A deployment that serves many cases
-one after the other therefore pays for those alone that need a record.
+Only connections that are accepted while the record is on are looked at, so that a deployment that serves many
+cases one after the other has a record of each.
 """
 
 from __future__ import annotations
