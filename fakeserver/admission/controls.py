@@ -23,10 +23,10 @@ do; tickets bound the contention of those inside. Rejections therefore come from
 closed connection), waits from the tickets, which reject (433) only where their queue is bounded and full.
 
 Nothing here waits or looks at a clock: every instant is an argument, in seconds. Stages
-(`fakeserver.stages.admission`), the gate (`fakeserver.deployment.establishment`) and the simulation
-(`harness.sim.model`) ask and wait. Parameters are read once, in `reconfigure`, and not for every request:
-what a request asks is a plain attribute (`limits_requests`, `admits_freely`). A real server reads its atomics
-each time; the result is the same, since a change of parameters takes place between two requests here.
+(`fakeserver.stages.admission`), the gate (`fakeserver.deployment.establishment`) and a trial of probing
+(`harness.overload.probing`) ask and wait. Parameters are read once, in `reconfigure`, and not for every
+request: what a request asks is a plain attribute (`limits_requests`, `admits_freely`). A real server reads
+its atomics each time; the result is the same, since a change of parameters takes place between two requests.
 """
 
 from __future__ import annotations

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
 from fakeserver.admission.controls import CORES, AdmissionControl
 from fakeserver.profile import Profile
 from fakeserver.settings.server_parameters import ServerParameters
+from fakeserver.waiting.bell import Bell
 from harness.overload.open_loop import exchange
-from harness.sim.model import SimulatedServer, Simulation
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.admission.execution_control import ExecutionControl
+    from fakeserver.admission.invocations import TicketPool
     from mongowire.ports import Clock, Network, Rng, Stream
 
 _READ: Final = {"find": "things", "filter": {"_id": 1}, "$db": "db"}
@@ -70,35 +70,40 @@ class ProbingTrial:
             "throughputProbingComparesPools": self.compares_pools,
         }
 
-    def run_pressed(self) -> Sequence[ProbePoint]:
+    async def run_pressed(self, clock: Clock) -> Sequence[ProbePoint]:
         """Run it with clients that never think, so that whatever tickets there are, all are taken.
 
-        The model without bytes does: so many clients need no connections to show what tickets they get.
+        They ask the server's admission control and no server: so many clients need no connections to show
+        what tickets they get.
         """
         profile = Profile.named("8.2")
         parameters = ServerParameters(profile, self.parameters())
-        model = Simulation()
-        admission = AdmissionControl(parameters, profile, cores=CORES, now=0.0)
-        server = SimulatedServer(model, admission)
-
-        def ask(number: int) -> None:
-            def again(_code: int | None) -> None:
-                ask(number)
-
-            server.request("delete" if number % 2 else "find", "write" if number % 2 else "read", again)
-
-        for number in range(self.clients):
-            # No two of them march in step.
-            model.at(self.base * number / self.clients, partial(ask, number))
-        points: list[ProbePoint] = []
-        finished, execution = 0, admission.execution
-        while model.now < self.seconds:
-            model.run(until=model.now + self.every)
-            now = execution.read.finished + execution.write.finished
-            tickets = execution.read.size + execution.write.size
-            points.append(ProbePoint(model.now, tickets, (now - finished) / self.every))
-            finished = now
+        admission = AdmissionControl(parameters, profile, cores=CORES, now=clock.now())
+        pressing = [
+            asyncio.create_task(self._press(number, admission, clock)) for number in range(self.clients)
+        ]
+        probing = asyncio.create_task(_probe(admission.execution, clock))
+        points = await self._watch(admission.execution, clock)
+        for task in (*pressing, probing):
+            task.cancel()
         return points
+
+    async def _press(self, number: int, admission: AdmissionControl, clock: Clock) -> None:
+        """Take a ticket, hold it as long as the service model says, give it back, for ever."""
+        execution, service = admission.execution, admission.service
+        pool: TicketPool = "write" if number % 2 else "read"
+        # No two of them march in step.
+        await clock.sleep_until(clock.now() + self.base * number / self.clients)
+        while True:
+            ticket = execution.acquire(pool, clock.now())
+            if ticket.started is None:
+                handed_out = asyncio.Event()
+                ticket.bell = Bell()
+                ticket.bell.listen(handed_out.set)
+                await handed_out.wait()
+            await clock.sleep_until(service.begin(pool, clock.now()))
+            service.finish()
+            execution.release(pool, ticket, clock.now())
 
     async def run(self, *, network: Network, clock: Clock, rng: Rng) -> Sequence[ProbePoint]:
         """Run it on these ports, and return what there was at every so many seconds."""
@@ -106,6 +111,7 @@ class ProbingTrial:
         async with fakeserver.start(spec, network=network, clock=clock, rng=rng.spawn("server")) as cluster:
             host, _, port = cluster.nodes[0].address.rpartition(":")
             end = clock.now() + self.seconds
+            execution = cluster.nodes[0].admission.execution
             async with asyncio.TaskGroup() as running:
                 for number in range(self.clients):
                     stream = network.connect(host, int(port), deadline=clock.now() + _CONNECT_SECONDS)
@@ -114,15 +120,14 @@ class ProbingTrial:
                     )
                     # They go on a little longer than is looked: the last point is as busy as the others.
                     running.create_task(client.run(await stream, clock, end + self.every))
-                watched = running.create_task(self._watch(cluster, clock, end))
+                watched = running.create_task(self._watch(execution, clock))
             return watched.result()
 
-    async def _watch(self, cluster: Cluster, clock: Clock, end: float) -> Sequence[ProbePoint]:
-        execution = cluster.nodes[0].admission.execution
-        began, at = clock.now(), clock.now()
+    async def _watch(self, execution: ExecutionControl, clock: Clock) -> Sequence[ProbePoint]:
+        began = at = clock.now()
         points: list[ProbePoint] = []
         finished = 0
-        while at < end:
+        while at < began + self.seconds:
             at += self.every
             await clock.sleep_until(at)
             now = execution.read.finished + execution.write.finished
@@ -130,6 +135,13 @@ class ProbingTrial:
             points.append(ProbePoint(at - began, tickets, (now - finished) / self.every))
             finished = now
         return points
+
+
+async def _probe(execution: ExecutionControl, clock: Clock) -> None:
+    """Probe when it is time, for ever."""
+    while True:
+        await clock.sleep_until(execution.next_probe)
+        execution.catch_up(clock.now())
 
 
 class _Client:

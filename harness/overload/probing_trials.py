@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from harness.overload.probing import ProbePoint
+    from harness.sim import World
 
 STARTS: Final = (10, 40, 80)
 _PRESSED_STARTS: Final = (80, 160)
@@ -36,13 +37,14 @@ def run(trials: Sequence[ProbingTrial]) -> list[Sequence[ProbePoint]]:
     return [_run(trial) for trial in trials]
 
 
-def _run(trial: ProbingTrial) -> Sequence[ProbePoint]:
+def _run(trial: ProbingTrial, *, pressed: bool = False) -> Sequence[ProbePoint]:
+    async def main(world: World) -> Sequence[ProbePoint]:
+        if pressed:
+            return await interruption.heard(trial.run_pressed(world.clock))
+        return await interruption.heard(trial.run(network=world.network, clock=world.clock, rng=world.rng))
+
     with interruption.cancelling():
-        return run_virtual(
-            lambda world: interruption.heard(
-                trial.run(network=world.network, clock=world.clock, rng=world.rng)
-            )
-        )
+        return run_virtual(main)
 
 
 def report(
@@ -54,7 +56,9 @@ def report(
         for compares_pools in (False, True)
         for start in _PRESSED_STARTS
     ]
-    return _settled(trials, runs) | {"pressed": _settled(pressed, [trial.run_pressed() for trial in pressed])}
+    return _settled(trials, runs) | {
+        "pressed": _settled(pressed, [_run(trial, pressed=True) for trial in pressed])
+    }
 
 
 def _settled(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]) -> dict[str, Any]:
