@@ -6,12 +6,11 @@ Nothing here waits: the getMore that finds nothing is called again when the oplo
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
 from bson import Timestamp
 
-from fakeserver.change_streams.splitting import split
 from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.errors import CommandError
 from fakeserver.storage.values.printing import show_document
@@ -21,6 +20,8 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from bson import Binary
 
     from fakeserver.change_streams.events import ChangeEvent, EventMaker
     from fakeserver.storage.port.engine import Document
@@ -165,7 +166,7 @@ class ChangeStream:
             return
         if not self._splits:
             raise invalid_size(size)
-        for position, fragment in split(document, event.position, written.uuid):
+        for position, fragment in split_event(document, event.position, written.uuid):
             if position > self._after:
                 self._ready.append((position, fragment["_id"], fragment))
 
@@ -207,3 +208,38 @@ def _changed_id(event: ChangeEvent, document: Document) -> CommandError:
         " transformations that retain the unmodified _id field are allowed. Expected:"
         f" {show_document({'_id': event.token})} but found: {shown}",
     )
+
+
+# `$changeStreamSplitLargeEvent`: an event that no message can hold, in parts.
+
+_ROOM_FOR_HEAD: Final = 1024
+
+
+def split_event(
+    event: Document, position: StreamPosition, uuid: Binary | None, *, limit: int = MAX_USER_BYTES
+) -> list[tuple[StreamPosition, Document]]:
+    """Return the fragments of an event larger than `limit` bytes, each with its position.
+
+    Top-level fields go whole, in their order, each into the first fragment that has room.
+    Raises `CommandError` 10334 for a field that fits into none.
+    """
+    parts: list[Document] = [{}]
+    room = limit - _ROOM_FOR_HEAD
+    for name, value in event.items():
+        if name == "_id":
+            continue
+        size = len(bson.encode({name: value}))
+        if size > limit - _ROOM_FOR_HEAD:
+            raise invalid_size(size)
+        if size > room:
+            parts.append({})
+            room = limit - _ROOM_FOR_HEAD
+        parts[-1][name] = value
+        room -= size
+    fragments: list[tuple[StreamPosition, Document]] = []
+    for number, part in enumerate(parts, 1):
+        own = position._replace(fragment=number)
+        head: Document = {"_id": ResumeToken(own, uuid).document}
+        head["splitEvent"] = {"fragment": number, "of": len(parts)}
+        fragments.append((own, {**head, **part}))
+    return fragments

@@ -13,20 +13,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
-from fakeserver.cli.environment import variables
 from fakeserver.cli.log_output import to_stderr
 from fakeserver.control.listener import ControlListener
 from fakeserver.control.registry import Registry, RegistryEntry
 from fakeserver.deployment.garbage import collect_when_idle
+from fakeserver.deployment.spec import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
     from types import FrameType
 
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
+
 
 CONTROLS: Final = ("unix", "tcp", "none")
 _TOKEN_BYTES: Final = 24
@@ -114,7 +115,7 @@ async def _open_door(cluster: Cluster, serving: Serving, stop: asyncio.Event, pa
     name = serving.id or registry.fresh_id(topology)
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     about: dict[str, Any] = {"id": name, "pid": os.getpid(), "uri": cluster.uri, "topology": topology}
-    about["variables"] = variables(cluster)
+    about["variables"] = environment_of(cluster)
     listener = ControlListener(cluster, token, about=about, shut_down=stop.set)
     try:
         registry.prepare()
@@ -216,3 +217,40 @@ def _stop_signal() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, set_stop)
     return stop
+
+
+# The environment variables by which driver suites find a server.
+
+_TOPOLOGIES: Final[Mapping[Topology, str]] = {
+    Topology.SINGLE: "server",
+    Topology.REPLICA_SET: "replica_set",
+    Topology.SHARDED: "sharded_cluster",
+    Topology.LOAD_BALANCED: "sharded_cluster",
+}
+
+
+def environment_of(cluster: Cluster) -> dict[str, str]:
+    """Return the variables by name: those of the drivers' evergreen tools, and of single suites."""
+    spec = cluster.spec
+    first = (cluster.balancers or cluster.nodes)[0].address
+    host, _, port = first.rpartition(":")
+    found = {
+        "MONGODB_URI": cluster.uri,
+        "TOPOLOGY": _TOPOLOGIES[spec.topology],
+        "MONGODB_VERSION": spec.profile,
+        "AUTH": "auth" if spec.auth else "noauth",
+        "SSL": "nossl" if spec.tls is None else "ssl",
+        "DB_IP": host.strip("[]"),
+        "DB_PORT": port,
+    }
+    if cluster.balancers:
+        found |= {"LOAD_BALANCER": "true", "TEST_LOAD_BALANCER": "1"}
+    if spec.is_sharded:
+        found |= {"SINGLE_MONGOS_LB_URI": cluster.uri_single, "MULTI_MONGOS_LB_URI": cluster.uri}
+        found |= {"MONGODB_URI_SINGLE": cluster.uri_single, "MONGODB_URI_MULTI": cluster.uri}
+    user = next((each for each in spec.users if each.password is not None), None)
+    if user is not None and user.password is not None:
+        found |= {"DB_USER": user.name, "DB_PASSWORD": user.password}
+    if spec.tls is not None and spec.tls.ca_file:
+        found["CA_PEM"] = spec.tls.ca_file
+    return found

@@ -41,9 +41,8 @@ from fakeserver.deployment.establishment import Establishment
 from fakeserver.deployment.records.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.errors import CommandError
 from fakeserver.network.first_bytes import Greeting, Refusal
-from fakeserver.network.inflow import Inflow
 from fakeserver.network.loss_watch import LEFT, LossWatch
-from fakeserver.network.outflow import Outflow
+from fakeserver.network.outflow import Inflow, Outflow
 from fakeserver.request.context import REQUESTS, RequestContext
 from fakeserver.request.pipeline import RESPOND, Disconnect
 from fakeserver.request.response import ANSWERED_OTHERWISE, end, reject

@@ -16,14 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission import invocations
-from fakeserver.admission.invocations import BY_TERM, MAY_BE_EXEMPT, MAY_WRITE, RELEASING, TERM
+from fakeserver.admission.invocations import BY_TERM, MAY_BE_EXEMPT, MAY_WRITE, RELEASING, TERM, is_subject
 from fakeserver.admission.progress import EXECUTION_TICKETS, INGRESS_TICKETS, REJECTED
 from fakeserver.admission.rate_limiter import REJECTED as NO_TOKEN
 from fakeserver.admission.rate_limiter import Reserved
 from fakeserver.admission.tickets import Overflow, Priority
 from fakeserver.errors import CommandError, expired
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
-from fakeserver.stages.lowering import is_lowered, turn_ends
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
     from fakeserver.request.stage import Enter, Leave, Shape
+
 
 _OVERLOADED: Final = "MongoDB is overloaded and cannot accept new operations. Try again later."
 
@@ -443,3 +443,34 @@ class ExecutionTickets(Stage):
             admission.execution.release(pool, ticket, now)
             # Probing needs a timer only while somebody queues, and this may have been the last one.
             admission.on_queued()
+
+
+# Low priority of operations, and the instant of their next look (`Prioritization`).
+
+_ROUNDING: Final = 1e-9
+"""Sums of turns are no whole numbers."""
+
+
+def is_lowered(request: RequestContext, admission: AdmissionControl, admissions: int) -> bool:
+    """Decide whether an operation takes tickets of low priority from now on, and count it."""
+    progress, low = request.admission, admission.low
+    if not low.in_use or progress.priority is Priority.EXEMPT:
+        return False
+    # A shard sees the connection of the mongos, and not that of its client.
+    connection = request.connection if progress.control is None else None
+    spec = request.spec
+    observes = spec.name == "aggregate" and not is_subject(spec.kind, spec.name, request.command or {})
+    if observes or low.spares(connection, in_transaction=request.has_autocommit):
+        low.spared += not admissions
+        return False
+    progress.low_priority = low.lowers(request.spec.name, admissions)
+    low.lowered += progress.low_priority
+    return progress.low_priority
+
+
+def turn_ends(request: RequestContext, admission: AdmissionControl, now: float, until: float) -> float | None:
+    """Return the instant at which an operation with work until `until` yields its ticket, None for never."""
+    low = admission.low
+    if not low.in_use or not low.turn or request.admission.priority is Priority.EXEMPT:
+        return None
+    return now + low.turn if until - now - low.turn > _ROUNDING else None

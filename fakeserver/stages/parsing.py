@@ -19,7 +19,6 @@ from fakeserver.idl.read_preference import check_read_preference
 from fakeserver.idl.shapes import Checks, checks_of
 from fakeserver.profile import WIRE_50
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
-from fakeserver.stages.legacy import LEGACY_COMMANDS, log_removed
 from fakeserver.waiting.interrupts import in_steps, interruptible
 from fakeserver.waiting.pause import Await
 from mongowire.codes import ErrorCode
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from fakeserver.idl.fields import Field
     from fakeserver.request.context import RequestContext
     from fakeserver.request.stage import Enter, Shape
+
 
 _UNSUPPORTED_OP_QUERY: Final = 352
 _OP_QUERY_REMOVED: Final = 5739101
@@ -435,3 +435,40 @@ def _check(request: RequestContext, version: str | None, strict: Any, deprecatio
             f"Provided apiDeprecationErrors:true, but the command {name} is deprecated in API Version"
             f" {version}",
         )
+
+
+# The operations of old drivers: what is left of them, and the line in the log for each of the others.
+
+LEGACY_COMMANDS: Final = frozenset(
+    {
+        *("hello", "isMaster", "ismaster", "_isSelf", "authenticate"),
+        *("buildinfo", "buildInfo", "saslStart", "saslContinue"),
+    }
+)
+"""The commands that may still come as an OP_QUERY."""
+
+_OPERATIONS: Final[dict[int, str]] = {
+    OpCode.QUERY: "query",
+    OpCode.INSERT: "insert",
+    OpCode.UPDATE: "update",
+    OpCode.DELETE: "remove",
+    OpCode.GET_MORE: "getmore",
+    OpCode.KILL_CURSORS: "killcursors",
+}
+
+
+def log_removed(request: RequestContext) -> None:
+    """Tell the log of an operation that is refused because of its age."""
+    operation = _OPERATIONS.get(request.envelope.op_code)
+    if operation is None:
+        return
+    client = request.connection
+    request.node.log.write(
+        "COMMAND",
+        5578800,
+        "Deprecated operation requested. The client driver may require an upgrade. For more details see"
+        " https://dochub.mongodb.org/core/legacy-opcode-removal",
+        context=client.thread_name,
+        severity="W",
+        attr={"op": operation, "clientInfo": client.metadata or {"address": client.peer}},
+    )

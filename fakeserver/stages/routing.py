@@ -23,6 +23,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bson import Int64
+
 from fakeserver.admission.invocations import needs_primary
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.deployment.records.journal_search import COLLECTION
@@ -36,7 +38,6 @@ from fakeserver.settings.failpoints import (
     FAIL_INGRESS_REQUEST_RATE_LIMITING,
     RETURN_MAX_BACKOFF_DELAY,
 )
-from fakeserver.stages.batch_refusals import reply_of
 from fakeserver.waiting.pause import Await
 from mongowire.codes import Category, ErrorCode, Label, is_in
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.node import Node
     from fakeserver.deployment.shard import Shard
     from fakeserver.request.context import RequestContext
+
 
 _FIND_HOST_SECONDS: Final = 20.0
 """`defaultFindReplicaSetHostTimeoutMS`, counted from the request's arrival."""
@@ -124,7 +126,7 @@ def _send(request: RequestContext, shard: Shard, call: ShardCall, now: float) ->
 def _report(request: RequestContext, call: ShardCall, error: CommandError) -> Action:
     """Answer with the error that remains: a batch of writes in its reply. Raises `CommandError`."""
     call.gave_up_by = error
-    body = reply_of(request, error) if _is_overload(request, error.code) else None
+    body = _refused_batch(request, error) if _is_overload(request, error.code) else None
     if body is None:
         raise error
     request.response.body = body
@@ -340,3 +342,33 @@ def _reworded(message: str) -> str:
     for known, neutral in _REWRITTEN:
         message = message.replace(known, neutral)
     return message
+
+
+# A batch of writes that a shard has refused for overload, as a mongos reports it: in the reply of the batch.
+#
+# The mongos notes the shard's error for each statement that it had sent, and its own reply says `ok: 1`.
+# Labels are for errors of commands, so there are none, and no driver retries the batch. A transaction ends
+# with the error itself, for which there is a label.
+
+_STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "deletes", "bulkWrite": "ops"}
+_COUNTS: Final = ("nInserted", "nMatched", "nModified", "nUpserted", "nDeleted")
+
+
+def _refused_batch(request: RequestContext, error: CommandError) -> dict[str, Any] | None:
+    """Return the reply to a batch whose shard has refused it, None where the error itself is the reply."""
+    name, command = request.spec.name, request.command or {}
+    statements = command.get(_STATEMENTS.get(name, ""))
+    if request.has_autocommit or not isinstance(statements, list) or not statements:
+        return None
+    # In order, nothing is tried behind the first failure.
+    failed = range(1 if command.get("ordered", True) else len(statements))
+    told = {"code": int(error.code), "errmsg": error.message}
+    if name != "bulkWrite":
+        modified = {"nModified": 0} if name == "update" else {}
+        return {"n": 0, **modified, "writeErrors": [{"index": index, **told} for index in failed]}
+    results = []
+    for index in failed:
+        modified = {"nModified": 0} if "update" in statements[index] else {}
+        results.append({"ok": 0.0, "idx": index, **told, "n": 0, **modified})
+    cursor = {"id": Int64(0), "firstBatch": results, "ns": "admin.$cmd.bulkWrite"}
+    return {"cursor": cursor, "nErrors": len(results), **dict.fromkeys(_COUNTS, 0)}

@@ -25,24 +25,36 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from driver.editions import DEFAULT
-from harness.adapters.base import AdapterLost, EntityKind, Invocation, OperationFailed, UnsupportedOperation
+from harness.adapters.base import (
+    AdapterLost,
+    EntityKind,
+    Feature,
+    Invocation,
+    OperationFailed,
+    UnsupportedOperation,
+)
 from harness.unified.account import Account
+from harness.unified.arguments import check_names, check_options
 from harness.unified.creation import create_entity
-from harness.unified.errors import ScenarioError
-from harness.unified.execution import execute
+from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.loops import Loops
 from harness.unified.matching.comparison import compare_events, compare_logs
+from harness.unified.matching.error_matcher import match_error
 from harness.unified.matching.event_matcher import match_events
 from harness.unified.matching.log_matcher import has_enough, match_logs
+from harness.unified.matching.matcher import match, match_each
 from harness.unified.matching.span_matcher import match_spans
+from harness.unified.model import UNSET
 from harness.unified.observation import logged, observed, traced
+from harness.unified.operations import Context, ResultComparison, look_up
 from harness.unified.operations.cursor import CURSORS
-from harness.unified.operations.spec import Context
+from harness.unified.operations.spec import TIMEOUT_ARGUMENTS, handle_of
 from harness.unified.operations.testrunner import end_thread
 from harness.unified.outcome import CaseFailedError, CaseOutcome, CaseSkippedError, Status
+from harness.unified.placeholders import refuse_placeholders
 from harness.unified.requirements import skip_reason
 from harness.unified.server_side import sections as server_side
 from harness.unified.state import (
@@ -57,11 +69,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
-    from harness.adapters.base import DriverAdapter
+    from harness.adapters.base import DriverAdapter, ErrorReport
     from harness.unified.deployment import Deployment
-    from harness.unified.model import Case
+    from harness.unified.entities import Entity
+    from harness.unified.model import Case, Operation
+    from harness.unified.operations import OperationSpec
 
     Witness: TypeAlias = Callable[[Context], Awaitable[None]]
+
 
 _PATIENCE: Final = 0.25
 
@@ -254,3 +269,120 @@ async def _release(context: Context) -> None:
 async def _close_clients(context: Context) -> None:
     for client in context.entities.of(EntityKind.CLIENT):
         await context.adapter.close_client(client.value.handle)
+
+
+# Runs one operation, and judges what came of it.
+#
+# Unified Test Format: Executing an Operation.
+
+
+async def execute(context: Context, operation: Operation, *, propagate: bool = False) -> None:
+    """Run an operation with its assertions.
+
+    Raises `CaseFailedError` when the driver did something else than expected, `ScenarioError` when the
+    operation makes no sense, `CaseSkippedError` when the driver lacks a feature; with `propagate`, also the
+    driver's own `OperationFailed` after it was judged.
+    """
+    try:
+        await _execute(context, operation, propagate=propagate)
+    except ScenarioError as error:
+        raise error.at(operation.location) from error
+    except CaseFailedError as failure:
+        failure.location = failure.location or operation.location
+        raise
+
+
+async def _execute(context: Context, operation: Operation, *, propagate: bool) -> None:
+    on_runner = operation.object == EntityKind.TEST_RUNNER.value
+    entity = None if on_runner else context.entities.find(operation.object)
+    spec = look_up(entity.kind if entity else EntityKind.TEST_RUNNER, operation.name)
+    check_names(operation.name, operation.arguments, spec.arguments)
+    _require_features(context, operation, spec)
+    call = _invocation(context, operation, entity)
+    try:
+        with context.account.step(operation, context.deployment.clock.now) as step:
+            step.result = result = await spec.run(context, call)
+    except OperationFailed as failed:
+        _judge_error(context, operation, failed.report)
+        if propagate:
+            raise
+    else:
+        _judge_result(context, operation, spec, result)
+        _keep(context, operation, spec, entity, result)
+
+
+def _require_features(context: Context, operation: Operation, spec: OperationSpec) -> None:
+    needed = set(spec.requires)
+    if TIMEOUT_ARGUMENTS & operation.arguments.keys():
+        needed.add(Feature.TIMEOUT_MS)
+    for feature in Feature:
+        if feature in needed and feature not in context.adapter.features:
+            raise CaseSkippedError(f"{operation.name} needs a driver with {feature.name}: {feature.value}")
+
+
+def _invocation(context: Context, operation: Operation, entity: Entity | None) -> Invocation[Any]:
+    """Return the call for the driver, which may keep and change the arguments; a session is its handle.
+
+    The runner's own operations take their arguments as they are: they look up the names themselves.
+    """
+    if entity is None:
+        return Invocation(None, EntityKind.TEST_RUNNER, operation.name, operation.arguments)
+    check_options(operation.arguments)
+    refuse_placeholders(operation.arguments)
+    arguments: dict[str, Any] = _fresh(dict(operation.arguments))
+    if "session" in arguments:
+        arguments["session"] = context.entities.session(arguments["session"]).handle
+    return Invocation(handle_of(entity), entity.kind, operation.name, arguments)
+
+
+def _fresh(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _fresh(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_fresh(element) for element in value]
+    return value
+
+
+def _judge_error(context: Context, operation: Operation, report: ErrorReport) -> None:
+    if operation.ignore_result_and_error:
+        return
+    expected = operation.expect_error
+    if expected is None:
+        raise CaseFailedError(f"{operation.name} failed: {report.message}", error=report)
+    aggregates = operation.name != "clientBulkWrite"
+    found = match_error(expected, report, entities=context.entities, aggregates=aggregates)
+    if found is not None:
+        raise CaseFailedError(
+            f"{operation.name} failed with another error: {found}",
+            location=expected.location,
+            mismatch=found,
+            error=report,
+        )
+
+
+def _judge_result(context: Context, operation: Operation, spec: OperationSpec, result: Any) -> None:
+    if operation.expect_error is not None:
+        raise CaseFailedError(f"{operation.name} succeeded, an error was expected")
+    if operation.expect_result is UNSET:
+        return
+    compare = match_each if spec.result is ResultComparison.EACH else match
+    found = compare(operation.expect_result, result, entities=context.entities)
+    if found is not None:
+        raise CaseFailedError(f"{operation.name} returned another result: {found}", mismatch=found)
+
+
+def _keep(
+    context: Context, operation: Operation, spec: OperationSpec, entity: Entity | None, result: Any
+) -> None:
+    """Save the result under the name that the scenario gives it; what holds a cursor is closed at the end."""
+    name = operation.save_result_as_entity
+    if name is None:
+        if spec.creates in CURSORS and result is not None:
+            context.unsaved.append((spec.creates, result))
+    elif spec.creates is not None:
+        owner = (entity.client or entity.id) if entity else ""
+        context.entities.add(spec.creates, name, result, client=owner)
+    elif result is None:
+        raise EntityError(f"{operation.name} has no result to save as {name!r}")
+    else:
+        context.entities.add_document(name, result)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.authoring.mutants.corpus import CORPUS_VARIABLE as VARIABLE
-from harness.authoring.mutants.corpus import find_corpus as find
+from harness.authoring.mutants.suites import CORPUS_VARIABLE as VARIABLE
+from harness.authoring.mutants.suites import find_corpus as find
 
 ABSENT = f"the public specification tests are absent: set {VARIABLE} to the folder that holds their 'source'"
 

@@ -24,26 +24,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.catalog import index_specs
 from fakeserver.commands.catalog.collections import EVERYTHING
-from fakeserver.commands.catalog.commit_quorum import commit_quorum
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.queries.source_stages import search_unavailable
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.fields import Field, Fields
+from fakeserver.idl.fields import Field, Fields, whole
 from fakeserver.profile import WIRE_60
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.plans.index_keys import is_id_key
 from fakeserver.storage.values.printing import show_document
+from fakeserver.storage.values.types import is_number
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fakeserver.commands.context import CommandContext
+    from fakeserver.deployment.node import Node
     from fakeserver.sessions.transactions import Transaction
     from fakeserver.storage.port.engine import Document, IndexSpec
     from fakeserver.storage.store.catalog import Collection
+
 
 table = CommandTable()
 
@@ -266,3 +268,53 @@ for _name in ("createSearchIndexes", "updateSearchIndex", "dropSearchIndex", "li
     _fields = Fields.of(strict=False, target="collection")
     _handler = table.command(_name, kind="write", fields=_fields, since=WIRE_60)
     _handler(_search)
+
+
+# The commit quorum of an index build: how many members must be ready before the index is.
+
+_DEFAULT_QUORUM: Final = "votingMembers"
+_QUORUM_MODES: Final = (_DEFAULT_QUORUM, "majority")
+_MOST_MEMBERS: Final = 50
+
+
+def commit_quorum(node: Node, wanted: Any) -> Any:
+    """Return the quorum of a build on a server, None where there is none.
+
+    Raises `CommandError`: 9 for no quorum, 2 on a server that is in no replica set, 79 for a mode that the
+    set does not have, 278 for more members than it has.
+    """
+    if wanted is not None:
+        _check_quorum(wanted)
+    if not node.is_replica_set_member:
+        if wanted is not None and not node.is_mongos:
+            raise CommandError(ErrorCode.BAD_VALUE, "Standalones can't specify commitQuorum")
+        return None
+    if wanted is None:
+        return _DEFAULT_QUORUM
+    if type(wanted) is str:
+        if wanted not in _QUORUM_MODES:
+            raise CommandError(
+                ErrorCode.UNKNOWN_REPL_WRITE_CONCERN,
+                f"No write concern mode named '{wanted}' found in replica set configuration",
+            )
+        return wanted
+    assert node.shard is not None
+    members = sum(bool(member.member.spec.votes) for member in node.shard.data_bearing)
+    if whole(wanted) > members:
+        raise CommandError(
+            ErrorCode.UNSATISFIABLE_COMMIT_QUORUM,
+            f"Not enough data-bearing nodes; {members} can vote, the commit quorum is {whole(wanted)}",
+        )
+    return whole(wanted)
+
+
+def _check_quorum(wanted: Any) -> None:
+    if type(wanted) is str:
+        return
+    if not is_number(wanted):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "commitQuorum has to be a number or a string")
+    if not 0 <= whole(wanted) <= _MOST_MEMBERS:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"commitQuorum has to be a non-negative number and not greater than {_MOST_MEMBERS}",
+        )

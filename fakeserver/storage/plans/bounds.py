@@ -11,7 +11,6 @@ from bson import DatetimeMS, MaxKey, MinKey, ObjectId, Regex
 
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.plans.regex_bounds import prefix_of
 from fakeserver.storage.values.paths import assign, split
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.rows import Descending, Key
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fakeserver.storage.values.types import Fold
+
 
 _LEAST: Final = {
     "number": "-inf.0", "string": '""', "bool": "false", "date": "new Date(-9223372036854775808)",
@@ -385,3 +385,56 @@ def ranges(
         begin = (*prefix, low) if low_included else (*prefix, low, TOP)
         end = (*prefix, high, TOP) if high_included else (*prefix, high)
         yield begin, end
+
+
+# The strings that a regular expression can match, as a range of an index.
+#
+# `^ab` matches the strings from `ab` to `ac`, and nothing else lies between them. What comes after an
+# anchored prefix is asked of each key; an expression without an anchor is asked of every string.
+
+_SPECIAL: Final = frozenset("^$.[(){+*?|")
+_OPTIONAL: Final = frozenset("*?{")
+"""Signs after which the character before them may be missing."""
+_LAST_CHARACTER: Final = "\U0010ffff"
+_LAST_BEFORE_SURROGATES, _FIRST_AFTER_SURROGATES = "\ud7ff", "\ue000"
+_ANCHORED_FLAGS: Final = re.UNICODE | re.DOTALL
+
+
+class Prefix(NamedTuple):
+    """The characters with which each match begins; `alone` says that all strings with them match."""
+
+    text: str
+    alone: bool
+
+    @property
+    def end(self) -> str:
+        """The first string behind all that begin with the prefix, empty where there is none."""
+        last = self.text[-1:]
+        if not last or last == _LAST_CHARACTER:
+            return ""
+        following = _FIRST_AFTER_SURROGATES if last == _LAST_BEFORE_SURROGATES else chr(ord(last) + 1)
+        return self.text[:-1] + following
+
+
+def prefix_of(regex: Any) -> Prefix:
+    """Return with what each match of an expression begins."""
+    pattern: str = regex.pattern
+    anchor = next((each for each in ("^", r"\A") if pattern.startswith(each)), None)
+    if anchor is None or regex.flags & ~_ANCHORED_FLAGS or "|" in pattern:
+        return Prefix("", alone=False)
+    rest, text = pattern[len(anchor) :], ""
+    while rest and rest != ".*":
+        literal = _literal(rest)
+        if literal is None:
+            return Prefix(text[:-1] if rest[0] in _OPTIONAL else text, alone=False)
+        text += literal[-1]
+        rest = rest[len(literal) :]
+    return Prefix(text, alone=bool(text) and (not rest or bool(regex.flags & re.DOTALL)))
+
+
+def _literal(pattern: str) -> str | None:
+    """Return the sign, escaped or not, with which a pattern begins and which stands for itself."""
+    first = pattern[0]
+    if first == "\\":
+        return pattern[:2] if len(pattern) > 1 and not pattern[1].isalnum() else None
+    return None if first in _SPECIAL else first

@@ -25,15 +25,19 @@ nothing may fail.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import bson
+from bson import MaxKey, MinKey
 
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter, equalities, refuse_expr
+from fakeserver.storage.plans.bounds import End
+from fakeserver.storage.plans.index_keys import sign_of
 from fakeserver.storage.plans.indexes import duplicate_key
-from fakeserver.storage.plans.planning import SCAN, covers, index_key, keyed, may_be_covered
+from fakeserver.storage.plans.planning import SCAN, covers, index_key, keyed, may_be_covered, residue
 from fakeserver.storage.plans.search_rules import check_searches, metadata_of, metadata_of_pipeline
 from fakeserver.storage.port.engine import Changed, Document, Explanation, Query, Stats, UpdateResult
 from fakeserver.storage.port.scope import Scope
@@ -41,19 +45,19 @@ from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.store import scanning as scan
 from fakeserver.storage.store.collection_state import CollectionState, Examined
-from fakeserver.storage.store.explaining import explained
 from fakeserver.storage.store.index_build import build_index
-from fakeserver.storage.store.update_attempts import Updated, updated
 from fakeserver.storage.updates.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values.stored import Stored, as_stored, stored
 from fakeserver.storage.values.types import SCALARS, copy_value, identity
-from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
+from fakeserver.waiting.interrupts import check_for_interrupt, in_one_turn, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
+    from fakeserver.storage.plans.bounds import Interval
+    from fakeserver.storage.plans.planning import Plan
     from fakeserver.storage.port.engine import Accept, Capped, IndexSpec, Namespace, Update
     from fakeserver.storage.values.metadata import QueryMetadata
     from mongowire.ports import Rng
@@ -435,3 +439,102 @@ class MemoryEngine:
             if len(collection.documents) == 1:
                 return
             collection.discard(*next(iter(collection.items())))
+
+
+# The update of one document: of a long one in turns, while others may change it.
+
+_ATTEMPTS: Final = 4
+"""How often an update of a document is made anew before nobody else has a turn during it."""
+_IN_TURNS: Final = nullcontext()
+
+
+class Updated(NamedTuple):
+    """A collection that may be changed, and one of its documents as it is and as it is to be."""
+
+    collection: CollectionState
+    before: Stored
+    after: Stored
+
+
+def updated(
+    own: Callable[[], CollectionState | None],
+    key: Hashable,
+    before: Stored,
+    updater: Updater,
+    matches: Callable[[Stored], bool],
+) -> Updated | None:
+    """Return what becomes of a document, None if others took it away meanwhile, or it `matches` no more.
+
+    Nobody has a turn between the return and the look at the document.
+    """
+    for attempt in range(_ATTEMPTS):
+        with _IN_TURNS if attempt < _ATTEMPTS - 1 else in_one_turn():
+            after = stored(updater.apply(before))
+        collection = own()
+        held = None if collection is None else collection.documents.get(key)
+        if collection is not None and held is before:
+            return Updated(collection, before, after)
+        if held is None or not matches(held):
+            return None
+        before = held
+    raise AssertionError("nobody has a turn during the last attempt")
+
+
+# A plan as `explain` is told of it.
+
+
+def explained(collection: CollectionState, plan: Plan, query: Query) -> Explanation:
+    """Return what a plan is, without the figures of a run."""
+    left = residue(plan, query.filter)
+    if plan.index is None:
+        branches = tuple(explained(collection, branch, type(query)(each)) for branch, each in plan.branches)
+        return Explanation(
+            backwards=plan.backwards,
+            is_sorted=plan.is_sorted,
+            branches=branches,
+            of_document=_without_or(left.of_document) if branches else left.of_document,
+        )
+    if plan.index.is_ordered:
+        collection.prepare(plan.index)  # only then is it known whether it is multikey
+    return Explanation(
+        index=plan.spec,
+        bounds=plan.shown_bounds(),
+        ends=_ends(plan) if plan.is_one_range and plan.span is None else None,
+        backwards=plan.backwards,
+        is_sorted=plan.is_sorted,
+        arrays=plan.index.arrays,
+        of_key=left.of_key,
+        of_document=left.of_document,
+        covers=covers(plan, query),
+    )
+
+
+def _without_or(wanted: Document) -> Document:
+    """Return what is left of a filter beside the `$or` whose branches have been read."""
+    parts = wanted.get("$and", [wanted])
+    first = next(each for each in parts if "$or" in each)
+    rest = [each for each in parts if each is not first]
+    return {"$and": rest} if len(rest) > 1 else next(iter(rest), {})
+
+
+def _ends(plan: Plan) -> tuple[tuple[Document, bool], tuple[Document, bool]]:
+    """Return the first and the last key of a plan's one range, and whether each is included."""
+    assert plan.spec is not None
+    begin: dict[str, Any] = {}
+    end: dict[str, Any] = {}
+    included = [True, True]
+    for number, (name, kind) in enumerate(plan.spec.key.items()):
+        down = ((sign_of(kind) or 1) < 0) != plan.backwards
+        allowed = plan.bounds[number] if number < len(plan.bounds) else None
+        low, high, low_included, high_included = _edges(allowed)
+        begin[name], end[name] = (high, low) if down else (low, high)
+        for side, each in enumerate((high_included, low_included) if down else (low_included, high_included)):
+            included[side] = included[side] and each
+    return (begin, included[0]), (end, included[1])
+
+
+def _edges(allowed: Sequence[Interval] | None) -> tuple[Any, Any, bool, bool]:
+    if not allowed:
+        return MinKey(), MaxKey(), True, True
+    low, high = (end.value if isinstance(end, End) else end for end in allowed[0].ends)
+    return low, high, allowed[0].low_included, allowed[0].high_included

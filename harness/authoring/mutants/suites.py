@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.registry import EDITIONS
-from harness.authoring.mutants.corpus import CORPUS_VARIABLE, find_corpus
 from harness.running import expectations
 from harness.running.discovery import discover
 from harness.running.expectations import KNOWN_FAILING, SKIP
@@ -14,9 +15,9 @@ from harness.running.plan import load_all, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from harness.running.plan import Item
+
 
 DEPLOYMENTS: Final = {
     EDITIONS[0]: (
@@ -82,3 +83,30 @@ def _items(files: Iterable[Path], deployments: dict[str, tuple[str, ...]]) -> tu
 def corpus_of(folder: Path) -> Path | None:
     """Return the public specifications that belong to a checkout, or None."""
     return find_corpus(environment=os.environ.get(CORPUS_VARIABLE), start=folder)
+
+
+# The place of the public specification tests, if they are on this machine.
+
+CORPUS_VARIABLE: Final = "PUSHBACKD_CORPUS"
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def find_corpus(*, environment: str | None, start: Path) -> Path | None:
+    """Return the folder `source` of a checkout of the public specifications, or None.
+
+    The environment names it, or it is the newest below a `shared/corpus` beside a folder that holds `start`.
+    """
+    if environment:
+        return _source(Path(environment))
+    for parent in start.resolve().parents:
+        if found := [path for path in (parent / "shared" / "corpus").glob("*/source") if _is_complete(path)]:
+            return max(found, key=lambda path: "".join(_DATE.findall(path.parent.name)))
+    return None
+
+
+def _source(folder: Path) -> Path | None:
+    return next((path for path in (folder / "source", folder) if _is_complete(path)), None)
+
+
+def _is_complete(source: Path) -> bool:
+    return (source / "unified-test-format" / "tests").is_dir()

@@ -14,7 +14,7 @@ from harness.commands.simulations.reporting import (
     show,
     write_picture,
 )
-from harness.overload import probing_trials
+from harness.overload import probing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "starts",
     type=Count(1),
     multiple=True,
-    default=probing_trials.STARTS,
+    default=probing.STARTS,
     show_default=True,
     metavar="N",
     help="Tickets to begin with; repeat the option for more trials.",
@@ -46,7 +46,7 @@ def command(*, starts: tuple[int, ...], seconds: float, plot: Path | None, as_js
     The second table is of a load that never lets up: far more clients than tickets.
     """
     check_picture(plot)
-    trials = probing_trials.trials(starts, seconds)
-    runs = probing_trials.run(trials)
-    show(probing_trials.report(trials, runs, seconds=seconds), probing_trials.table, as_json=as_json)
-    write_picture(plot, lambda: probing_trials.picture(trials, runs))
+    trials = probing.trials(starts, seconds)
+    runs = probing.run(trials)
+    show(probing.report(trials, runs, seconds=seconds), probing.table, as_json=as_json)
+    write_picture(plot, lambda: probing.picture(trials, runs))

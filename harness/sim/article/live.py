@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from harness.sim.article.live_clients import OF_THE_APPLICATION, LiveAttempt, ReferenceClients
 from harness.sim.article.live_server import LiveServer, Stop, server_parameters
-from harness.sim.article.measuring import Measuring
 from harness.sim.article.parameters import ArticleParameters, Strategy
+from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
 from harness.sim.virtual_fleet.dice import ClientDice
 from mongowire.system import SystemClock
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from harness.sim.article.live_clients import Asking, Driver
-    from harness.sim.fleet.outcome import FleetOutcome
+
 
 Abandoned: TypeAlias = Literal["atOnce", "atInterruptCheck", "never"]
 
@@ -190,3 +191,95 @@ class _Scenario:
         """Ask the server how many requests are at work, and the most so far. Raises `OSError`."""
         concurrency, peak = await server.work()
         self._measuring.level(self._now, concurrency, self.own.service_delay(concurrency), peak)
+
+
+# Measurements of a live run: events as they happen, and windows of them at the end.
+
+_COLUMN: Final = {
+    LiveAttempt.OK: ("ok", "completed"),
+    LiveAttempt.TIMED_OUT: ("timed_out", "abandoned"),
+    LiveAttempt.REJECTED: ("errors", "rejected"),
+    LiveAttempt.ERROR: ("errors",),
+}
+_ROUNDED_TO: Final = 3
+"""Latencies are kept by the millisecond."""
+
+
+@dataclass
+class Measuring:
+    """The measurements of a run of so many `seconds`, in windows of `window` seconds from its beginning.
+
+    What happens beyond the end is not counted. A request whose client gave up counts as abandoned: nobody
+    outside the server knows whether it was done already.
+    """
+
+    seconds: float
+    window: float
+    columns: dict[str, list[float]] = field(init=False)
+    latencies: Counter[float] = field(default_factory=Counter)
+    latency_sum: float = 0.0
+    events: int = 0
+    peak: int = 0
+    """The most requests that have been at work at a time, as far as the server was asked."""
+
+    def __post_init__(self) -> None:
+        windows = max(round(self.seconds / self.window), 1)
+        self.columns = {name: [0.0] * windows for name in COLUMNS}
+        self.columns["time"] = [self.window * (number + 1) for number in range(windows)]
+
+    def _count(self, name: str, at: float) -> None:
+        number = int(at / self.window)
+        if number < len(self.columns[name]):
+            self.columns[name][number] += 1
+
+    def offered(self, at: float) -> None:
+        """Take note of an operation that begins."""
+        self._count("offered", at)
+
+    def started(self, at: float) -> None:
+        """Take note of an attempt that begins."""
+        self.events += 1
+        self._count("started", at)
+
+    def ended(self, attempt: LiveAttempt, at: float) -> None:
+        """Take note of the end of an attempt."""
+        self.events += 1
+        for name in _COLUMN[attempt]:
+            self._count(name, at)
+
+    def succeeded(self, began: float, at: float) -> None:
+        """Take note of an operation that succeeded, with its first attempt."""
+        if at < self.seconds:
+            self.latencies[round(at - began, _ROUNDED_TO)] += 1
+            self.latency_sum += at - began
+
+    def failed(self, at: float) -> None:
+        """Take note of an operation that ended without success."""
+        self._count("failed", at)
+
+    def level(self, at: float, concurrency: int, delay: float, peak: int) -> None:
+        """Take note of how things stand at the server, and of the most requests at work at a time so far.
+
+        A peak that has grown was in this window or since the one before it that was asked in; in a window in
+        which it has not grown, the requests of now are the most that is known. The largest of all windows is
+        what the server counted at every arrival and departure, if it is asked at the end.
+        """
+        number = int(at / self.window)
+        if number < len(self.columns["time"]):
+            self.columns["concurrency"][number] = concurrency
+            self.columns["delay"][number] = delay
+        number = min(number, len(self.columns["time"]) - 1)
+        most = peak if peak > self.peak else min(concurrency, self.peak)
+        self.peak = max(peak, self.peak)
+        self.columns["peak_concurrency"][number] = max(self.columns["peak_concurrency"][number], most)
+
+    def outcome(self, parameters: ArticleParameters) -> FleetOutcome:
+        """Return the windows and latencies. A live run has no trace: no two are alike."""
+        return FleetOutcome(
+            columns={name: tuple(values) for name, values in self.columns.items()},
+            latencies=tuple(sorted(self.latencies.items())),
+            window=self.window,
+            latency_sum=self.latency_sum,
+            events=self.events,
+            outage=(parameters.stops_at, parameters.resumes_at),
+        )

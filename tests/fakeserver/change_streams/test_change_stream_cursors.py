@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watching import Event, replayed, told, watch
 
-from fakeserver.change_streams.splitting import split
+from fakeserver.change_streams.stream import split_event
 from fakeserver.change_streams.tokens import ResumeToken, StreamPosition
 from fakeserver.commands.cursors import get_more
 from fakeserver.commands.queries.aggregate import aggregate
@@ -265,13 +265,15 @@ def test_an_event_that_no_message_can_hold_is_split_on_request() -> None:
 
 def test_a_field_that_fits_into_no_fragment_is_refused() -> None:
     with pytest.raises(CommandError):
-        split({"_id": TOKEN, "x": "y" * 5000}, StreamPosition.event(Timestamp(1, 1), 0), None, limit=4000)
+        split_event(
+            {"_id": TOKEN, "x": "y" * 5000}, StreamPosition.event(Timestamp(1, 1), 0), None, limit=4000
+        )
 
 
 @given(st.lists(st.integers(1, 900), min_size=1, max_size=20))
 def test_fragments_hold_an_event_in_its_order(sizes: list[int]) -> None:
     event = {"_id": TOKEN, **{f"f{number}": "x" * size for number, size in enumerate(sizes)}}
-    fragments = split(event, StreamPosition.event(Timestamp(1, 1), 0), None, limit=2048)
+    fragments = split_event(event, StreamPosition.event(Timestamp(1, 1), 0), None, limit=2048)
     assert [place.fragment for place, _part in fragments] == list(range(1, len(fragments) + 1))
     assert all(len(bson.encode(part)) <= 2048 for _place, part in fragments)
     fields = [name for _place, part in fragments for name in part if name not in {"_id", "splitEvent"}]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import piped, refusal
 
-from fakeserver.storage.stages.granularity import Rounder
+from fakeserver.storage.stages.bucketing import Rounder
 
 Document = dict[str, Any]
 INFINITY = float("inf")

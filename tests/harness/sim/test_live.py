@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.sim.article.live import asking, run_live
+from harness.sim.article.live import Measuring, asking, run_live
 from harness.sim.article.live_clients import LiveAttempt
 from harness.sim.article.live_server import server_parameters
-from harness.sim.article.measuring import Measuring
 from harness.sim.article.parameters import ArticleParameters, Strategy
 
 if TYPE_CHECKING:

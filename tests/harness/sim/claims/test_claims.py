@@ -10,8 +10,7 @@ import pytest
 
 from harness.overload.policy import Settings
 from harness.sim.claims.catalogue import CLAIMS
-from harness.sim.claims.governing import SimulatedGovernor
-from harness.sim.claims.measuring import measure, report
+from harness.sim.claims.measuring import SimulatedGovernor, measure, report
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.running import run
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from harness.unified.server_side.jitter import LEAST_BACKOFFS, why_not_uniform
+from harness.unified.server_side.attempts import LEAST_BACKOFFS, why_not_uniform
 
 
 def drawn(seed: int, number: int) -> list[float]:
