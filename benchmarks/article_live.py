@@ -14,8 +14,8 @@ from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
-from harness.sim.article.live import LIVE, run_live
-from harness.sim.article.parameters import ArticleParameters, Strategy
+from harness.sim.article.live import run_live
+from harness.sim.article.parameters import LIVE, ArticleParameters, Strategy
 from harness.sim.article.scenario import DRIVER_BACKLOG, scenario_of
 from harness.sim.fleet import simulate
 

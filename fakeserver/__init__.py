@@ -6,7 +6,8 @@ async with fakeserver.start(ClusterSpec.replica_set(3)) as cluster:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.user_spec import UserSpec
 from fakeserver.assembly.starting import Starting, start
@@ -30,18 +31,15 @@ __all__ = [
 ]
 
 
+_AT_FIRST_USE: Final = {
+    "BackgroundCluster": "fakeserver.assembly.background",
+    "TlsSpec": "fakeserver.deployment.tls_spec",
+    "load_scenario": "fakeserver.control.scenario.bundled",
+}
+"""The modules that are imported when they are asked for: they bring asyncio with them, and ssl, and YAML."""
+
+
 def __getattr__(name: str) -> Any:
-    # Imported when they are asked for: they bring asyncio with them, and ssl, and YAML.
-    if name == "BackgroundCluster":
-        from fakeserver.assembly.background import BackgroundCluster  # noqa: PLC0415
-
-        return BackgroundCluster
-    if name == "TlsSpec":
-        from fakeserver.deployment.tls_spec import TlsSpec  # noqa: PLC0415
-
-        return TlsSpec
-    if name == "load_scenario":
-        from fakeserver.control.scenario.bundled import load_scenario  # noqa: PLC0415
-
-        return load_scenario
+    if name in _AT_FIRST_USE:
+        return getattr(import_module(_AT_FIRST_USE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -129,8 +129,8 @@ def _described(
     config: pytest.Config, values: Mapping[str, Any], where: str, folder: Path | None = None
 ) -> Description:
     """Return what the options describe, with `values` over them. Raises `UsageError`."""
-    from fakeserver.assembly.description import describe  # noqa: PLC0415
-    from mongowire.documents.errors import ControlError  # noqa: PLC0415 - tests without servers pay nothing
+    from fakeserver.assembly.description import describe  # noqa: PLC0415 - see `_Use`
+    from mongowire.documents.errors import ControlError  # noqa: PLC0415 - see `_Use`
 
     options = {name: _option(config, name) for name in _OPTIONS if name != "scope"}
     try:
@@ -214,8 +214,8 @@ def fakeserver_factory(request: pytest.FixtureRequest) -> Iterator[Callable[...,
 
 
 def _started(described: Description) -> BackgroundCluster:
-    from fakeserver.assembly.background import BackgroundCluster  # noqa: PLC0415 - see above
-    from fakeserver.errors import CommandError  # noqa: PLC0415
+    from fakeserver.assembly.background import BackgroundCluster  # noqa: PLC0415 - see `_Use`
+    from fakeserver.errors import CommandError  # noqa: PLC0415 - see `_Use`
 
     try:
         return BackgroundCluster(described.started).start()

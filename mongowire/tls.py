@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from mongowire.ports import Listener, Network, Stream
@@ -157,8 +157,6 @@ class TlsNetwork:
 
     async def connect(self, host: str, port: int, *, deadline: float) -> Stream:
         """Connect and shake hands. Raises `TimeoutError` after `deadline`, another `OSError` on refusal."""
-        import asyncio  # noqa: PLC0415 - sessions need no event loop
-
         stream = await self._network.connect(host, port, deadline=deadline)
         secured = TlsStream(stream, TlsSession(self._context, hostname=host))
         try:

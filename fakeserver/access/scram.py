@@ -16,6 +16,7 @@ from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     from fakeserver.access.users import User
     from mongowire.ports import Rng
@@ -45,6 +46,14 @@ class ScramKeys:
         return {"iterationCount": self.iterations, **encoded}
 
 
+def _scramp() -> ModuleType:
+    """Return the library of the mechanisms."""
+    import scramp  # noqa: PLC0415 - slow to import, needed with users only
+
+    module: ModuleType = scramp
+    return module
+
+
 def digest(user: str, password: str) -> str:
     """Return the password of SCRAM-SHA-1."""
     return hashlib.md5(f"{user}:mongo:{password}".encode(), usedforsecurity=False).hexdigest()
@@ -57,13 +66,12 @@ def make_keys(
 
     Raises `CommandError` 2 BadValue for a password that SASLprep refuses.
     """
-    from scramp import ScramException, ScramMechanism  # noqa: PLC0415 - slow to import, needed with users only
-
+    scramp = _scramp()
     secret = digest(user, password) if mechanism == SHA_1 and not digested else password
     salt = rng.randbytes(_SALT_BYTES[mechanism])
     try:
-        return ScramKeys(*ScramMechanism(mechanism).make_auth_info(secret, iterations, salt))
-    except ScramException as error:
+        return ScramKeys(*scramp.ScramMechanism(mechanism).make_auth_info(secret, iterations, salt))
+    except scramp.ScramException as error:
         raise CommandError(ErrorCode.BAD_VALUE, f"Error preflighting normalization: {error}") from error
 
 
@@ -86,8 +94,7 @@ class ScramConversation:
 
     def start(self, payload: bytes, find: Callable[[str, str], User | None], rng: Rng) -> dict[str, Any]:
         """Answer the client's first message. Raises `CommandError` 18 or 334."""
-        from scramp import ScramException, ScramMechanism  # noqa: PLC0415 - as above
-
+        scramp = _scramp()
         first = _text(payload)
         # The first message is `n,,n=<user>,r=<nonce>`, with commas and equals signs of the name escaped.
         parts = first.split(",")
@@ -108,17 +115,15 @@ class ScramConversation:
         known = (keys.salt, keys.stored_key, keys.server_key, keys.iterations)
         nonce = b64encode(rng.randbytes(_NONCE_BYTES)).decode()
         try:
-            self._server = ScramMechanism(self.mechanism).make_server(lambda _: known, s_nonce=nonce)
+            self._server = scramp.ScramMechanism(self.mechanism).make_server(lambda _: known, s_nonce=nonce)
             # The library would look a user up by the prepared name; a server takes names as they are.
             self._server.set_client_first(first)
             return self._reply(self._server.get_server_first())
-        except (ScramException, ValueError) as error:
+        except (scramp.ScramException, ValueError) as error:
             raise failed() from error
 
     def go_on(self, conversation_id: Any, payload: bytes) -> dict[str, Any]:
         """Answer the client's next message. Raises `CommandError` 17 or 18."""
-        from scramp import ScramException  # noqa: PLC0415 - as above
-
         if conversation_id != _CONVERSATION_ID:
             raise CommandError(ErrorCode.PROTOCOL_ERROR, "sasl: Mismatched conversation id")
         if self._proven:
@@ -127,7 +132,7 @@ class ScramConversation:
         try:
             self._server.set_client_final(_text(payload))
             final = self._server.get_server_final()
-        except (ScramException, ValueError) as error:
+        except (_scramp().ScramException, ValueError) as error:
             raise failed() from error
         self._proven = True
         return self._reply(final, done=self._skips)

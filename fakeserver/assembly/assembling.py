@@ -57,6 +57,7 @@ from fakeserver.storage.store.catalog import Catalog
 from fakeserver.storage.store.memory_engine import MemoryEngine
 from fakeserver.waiting.turns import Turns
 from mongowire.ids import uuid
+from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
     import asyncio
@@ -75,16 +76,19 @@ _LOGGER: Final = logging.getLogger(__name__)
 def assemble(
     spec: ClusterSpec,
     *,
-    network: Network,
-    clock: Clock,
-    rng: Rng,
+    network: Network | None = None,
+    clock: Clock | None = None,
+    rng: Rng | None = None,
     log_sink: Callable[[str], None] | None = None,
 ) -> Cluster:
     """Return the deployment of `spec`, which does not listen yet; `log_sink` gets each line of its logs.
 
+    The ports default to TCP, the system clock, and an `rng` with the seed of the spec.
     Raises `CommandError` for a start-up parameter that a server would refuse, `OSError` for a file of the
     journal that cannot be written.
     """
+    network, clock = network or TcpNetwork(), clock or SystemClock()
+    rng = rng or SeededRng(spec.seed)
     oplog = Oplog(clock.utc)
     draws = rng.spawn("catalog")
     catalog = Catalog(_engine(spec, draws), lambda: uuid(draws))

@@ -48,17 +48,9 @@ class Starting:
         self._cluster: Cluster | None = None
 
     async def _start(self) -> Cluster:
-        from fakeserver.assembly.assembling import assemble  # noqa: PLC0415
-        from mongowire.system import SeededRng, SystemClock, TcpNetwork  # noqa: PLC0415
+        from fakeserver.assembly.assembling import assemble  # noqa: PLC0415 - it imports the whole server
 
-        ports = self._ports
-        self._cluster = assemble(
-            self._spec,
-            network=ports["network"] or TcpNetwork(),
-            clock=ports["clock"] or SystemClock(),
-            rng=ports["rng"] or SeededRng(self._spec.seed),
-            log_sink=ports["log_sink"],
-        )
+        self._cluster = assemble(self._spec, **self._ports)
         cluster = await self._cluster.start()
         if self._scenario is not None:
             try:

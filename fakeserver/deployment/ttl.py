@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from bson import Int64
 
+from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Changed, Query
 from fakeserver.storage.port.oplog import Written
 from fakeserver.storage.values.paths import read
@@ -65,8 +66,6 @@ class TtlRule(NamedTuple):
 
 def rules(collections: Iterable[Collection]) -> Iterator[TtlRule]:
     """Yield what expires: by TTL indexes, in clustered collections and in time series."""
-    from fakeserver.storage.filters.matching import compile_filter  # noqa: PLC0415 - mongomock is slow to import
-
     for collection in collections:
         seconds = collection.options.get("expireAfterSeconds")
         if seconds is not None:

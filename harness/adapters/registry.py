@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.adapters import ADAPTERS
 from harness.adapters.base import AdapterLost
-from harness.running import interruption
+from harness.running import cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ def drivers(texts: Iterable[str]) -> dict[str, DriverEntry]:
     """
     known: dict[str, DriverEntry] = {}
     for text in texts:
-        name, info = (text, DRIVERS[text]) if text in DRIVERS else interruption.run(_introduced(text))
+        name, info = (text, DRIVERS[text]) if text in DRIVERS else cancelling.run(_introduced(text))
         if known.get(name, info) != info or (info.command and name in DRIVERS):
             raise AdapterLost(f"the name '{name}' of the adapter '{text}' is another driver's")
         known[name] = info

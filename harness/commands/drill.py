@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from harness.overload.drill import Drill, Summary
-
 
 class _Read(click.ParamType[float]):
     """A value with a unit, read as the verbs of a deployment read theirs."""
@@ -66,7 +64,15 @@ class _Read(click.ParamType[float]):
 )
 @click.option("--json", "file", type=FilePath(dir_okay=False), help="Write the summary to this file as JSON.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
-def command(*, words: tuple[str, ...], file: Path | None, **options: Any) -> int:
+def command(
+    *,
+    words: tuple[str, ...],
+    file: Path | None,
+    shed: float,
+    seed: int,
+    seconds: float | None,
+    **described: str,
+) -> int:
     """Run COMMAND against a deployment that sheds a share of its requests, as a cloud service does.
 
     COMMAND finds the connection string in `MONGODB_URI`. Requests are refused with the codes 462 and 463,
@@ -78,28 +84,15 @@ def command(*, words: tuple[str, ...], file: Path | None, **options: Any) -> int
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
     if shutil.which(words[0]) is None:
         raise click.ClickException(f"{words[0]}: no such command")
+    from harness.overload.drill import Drill, run  # noqa: PLC0415 - a help text needs no driver and no server
+
     with bad_input(ControlError):
-        drill = _drill(**options)
-    summary = _run(drill, words)
+        spec = describe(described | {"seed": seed}).spec
+    with bad_input(OSError):
+        summary = run(Drill(spec, shed, seed, seconds), words)
     for line in summary.lines():
         click.echo(line, err=True)
     if file is not None:
         with bad_input(OSError):
             file.write_text(json.dumps(summary.to_document(), indent=2) + "\n")
     return summary.exit_code
-
-
-def _drill(
-    *, shed: float, seed: int, seconds: float | None, topology: str, members: str, profile: str
-) -> Drill:
-    from harness.overload.drill import Drill  # noqa: PLC0415 - a help text needs no driver
-
-    values = {"topology": topology, "members": members, "profile": profile, "seed": seed}
-    return Drill(describe(values).spec, shed, seed, seconds)
-
-
-def _run(drill: Drill, program: tuple[str, ...]) -> Summary:
-    from harness.overload.drill import run  # noqa: PLC0415 - a help text needs no server
-
-    with bad_input(OSError):
-        return run(drill, program)

@@ -11,7 +11,7 @@ from driver.errors import DriverError
 from harness.commands.options.types import Seconds
 from harness.overload.policy import POLICIES, Decision, Governor
 from harness.overload.policy.readings import CannotGovernError
-from harness.running import interruption
+from harness.running import cancelling
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(*, uri: str, policy: str, connections: bool, interval: float, second
     A line is printed for each reading. At the end the limiters get their old settings back.
     """
     try:
-        interruption.run(_govern(uri, POLICIES[policy](limits_connections=connections), interval, seconds))
+        cancelling.run(_govern(uri, POLICIES[policy](limits_connections=connections), interval, seconds))
     except (DriverError, CannotGovernError, ValueError) as error:  # ValueError: no connection string
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

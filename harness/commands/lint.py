@@ -14,6 +14,7 @@ from harness.lint.engine import ALL, lint_files
 from harness.lint.rules import READING, RULES
 from harness.running.discovery import BadInputError, discover
 from harness.running.result import ExitCode
+from harness.running.watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,8 +94,6 @@ def command(
 
     if not watching:
         return run(paths)
-    from harness.running.watch import watch  # noqa: PLC0415 - most runs run once
-
     return watch(paths, run, servers=True)
 
 

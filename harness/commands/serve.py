@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from fakeserver.cli import main, parser
+
 
 class _PassedOn(click.Command):
     """Takes every argument as it is, `--help` and `--` too: they are the server's.
@@ -19,13 +21,9 @@ class _PassedOn(click.Command):
         return []
 
     def get_params(self, _ctx: click.Context) -> list[click.Parameter]:
-        from fakeserver.cli import parser  # noqa: PLC0415 - a help text needs no server
-
         return [_option(action) for action in parser()._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001 - argparse tells them by no other way
 
     def invoke(self, ctx: click.Context) -> int:
-        from fakeserver.cli import main  # noqa: PLC0415 - as above
-
         return main(ctx.args) or 0
 
 

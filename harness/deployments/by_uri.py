@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.deployments.external import external
 from harness.deployments.targets import name_of
-from harness.running import interruption
+from harness.running import cancelling
 from harness.unified.uri import ConnectionString
 from mongowire.system import SystemClock, fresh_rng
 
@@ -85,4 +85,4 @@ def introduce(uris: ExternalUris) -> Introduction:
             )
             return Introduction(name_of(deployment), lines)
 
-    return interruption.run(ask())
+    return cancelling.run(ask())

@@ -177,7 +177,7 @@ async def embedded(
     has every message. `scenario` is the file or the name of a scenario for servers; its rules and faults are
     in force, and its timeline begins, when the servers are prepared. Raises `ScenarioFileError`.
     """
-    from fakeserver.network.wire_record import WireRecord  # noqa: PLC0415 - see above
+    from fakeserver.network.wire_record import WireRecord  # noqa: PLC0415 - a help text needs no server
 
     tap = WireTap(network, clock)
     record = WireRecord(

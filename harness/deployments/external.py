@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.adapters.pymongo.channel import ChannelError
+from harness.adapters.pymongo.channel import Channel, ChannelError, resolved
 from harness.deployments.survey import DeploymentError, survey
 from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
@@ -23,7 +23,6 @@ from mongowire.system import fresh_rng
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from harness.adapters.pymongo.channel import Channel
     from harness.deployments.survey import DeploymentSurvey
     from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Rng
@@ -78,8 +77,6 @@ class ExternalDeployment:
 
     async def recover(self) -> bool:
         """Turn fail points off and kill all sessions; return whether every server answered."""
-        from harness.adapters.pymongo.channel import ChannelError  # noqa: PLC0415 - see `external`
-
         # Fail points first: one that is still on could make killAllSessions fail.
         all_answered = True
         for address in self.addresses:  # also after one that does not answer: its neighbours are used again
@@ -122,8 +119,6 @@ async def external(
     `uri_multi` names several mongos, or the load balancer in front of several; where it is empty, `uri` names
     all of them. Raises `DeploymentError` within seconds when nobody answers.
     """
-    from harness.adapters.pymongo.channel import Channel, ChannelError  # noqa: PLC0415 - most runs have none
-
     channel = Channel()
     try:
         deployment = await _introduced(channel, uri, uri_multi, clock=clock, rng=rng)
@@ -144,8 +139,6 @@ async def _introduced(
     channel: Channel, uri: str, uri_multi: str, *, clock: Clock, rng: Rng
 ) -> ExternalDeployment:
     """Return a deployment that has been surveyed and cleaned."""
-    from harness.adapters.pymongo.channel import resolved  # noqa: PLC0415 - see `external`
-
     one, multi = (
         ConnectionString.of(await resolved(uri)),
         ConnectionString.of(await resolved(uri_multi or uri)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.overload.trial import Capacity
-from harness.running import interruption
+from harness.running import cancelling
 from harness.sim import run_virtual
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
@@ -23,10 +23,10 @@ def capacity(*, live: bool) -> Capacity:
 def play(trial: Trial, *, live: bool, seed: int = 0) -> Report:
     """Run a trial and return what came of it. Raises `Interrupted`."""
     if live:
-        return interruption.run(trial.run(network=TcpNetwork(), clock=SystemClock(), rng=SeededRng(seed)))
-    with interruption.cancelling():
+        return cancelling.run(trial.run(network=TcpNetwork(), clock=SystemClock(), rng=SeededRng(seed)))
+    with cancelling.cancelling():
         return run_virtual(
-            lambda world: interruption.heard(
+            lambda world: cancelling.heard(
                 trial.run(network=world.network, clock=world.clock, rng=world.rng)
             ),
             seed=seed,

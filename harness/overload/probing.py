@@ -14,7 +14,7 @@ from fakeserver.settings.server_parameters import ServerParameters
 from fakeserver.waiting.bell import Bell
 from harness.overload.open_loop import exchange
 from harness.report import plots
-from harness.running import interruption
+from harness.running import cancelling
 from harness.sim import run_virtual
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
@@ -199,10 +199,10 @@ def run(trials: Sequence[ProbingTrial]) -> list[Sequence[ProbePoint]]:
 def _run(trial: ProbingTrial, *, pressed: bool = False) -> Sequence[ProbePoint]:
     async def main(world: World) -> Sequence[ProbePoint]:
         if pressed:
-            return await interruption.heard(trial.run_pressed(world.clock))
-        return await interruption.heard(trial.run(network=world.network, clock=world.clock, rng=world.rng))
+            return await cancelling.heard(trial.run_pressed(world.clock))
+        return await cancelling.heard(trial.run(network=world.network, clock=world.clock, rng=world.rng))
 
-    with interruption.cancelling():
+    with cancelling.cancelling():
         return run_virtual(main)
 
 

@@ -10,6 +10,8 @@ import click
 
 from harness.report.matrix import Filling, Matrix
 from harness.report.page import write
+from harness.report.picture import svg
+from harness.report.results_file import ResultsWriter, RunHeader, is_packed
 from mongowire.system import SystemClock
 from mongowire.whole_file import beside
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from harness.report.results_file import RunHeader
     from harness.report.terminal import Style
     from harness.running.plan import Settings
     from harness.running.result import Result
@@ -68,8 +69,6 @@ def result_files(
     Raises `ClickException` when a file cannot be written, which is found out before the run. A block that
     raises leaves what was there before.
     """
-    from harness.report.results_file import RunHeader  # noqa: PLC0415 - most runs write no file
-
     header = RunHeader.at(SystemClock().utc(), settings)
     openers = ((results, _results), (html, _page), (svg, _picture))
     with ExitStack() as stack:
@@ -89,8 +88,6 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _results(path: Path, header: RunHeader) -> Iterator[ResultSink]:
-    from harness.report.results_file import ResultsWriter, is_packed  # noqa: PLC0415 - as above
-
     with _new(path) as temporary:
         with writing(path):
             writer = ResultsWriter(temporary, header, packed=is_packed(path))
@@ -112,8 +109,6 @@ def _page(path: Path, header: RunHeader) -> Iterator[ResultSink]:
 
 @contextmanager
 def _picture(path: Path, header: RunHeader) -> Iterator[ResultSink]:
-    from harness.report.picture import svg  # noqa: PLC0415 - as above
-
     class Painter:
         """Draws a result."""
 

@@ -54,8 +54,7 @@ def svg(
 
 @contextmanager
 def _figure() -> Iterator[Any]:
-    from matplotlib import rc_context  # noqa: PLC0415 - an extra
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    from matplotlib import figure, rc_context  # noqa: PLC0415 - an extra
 
     # A fixed salt for the ids, and letters as text: nothing in the file that changes from run to run.
     with rc_context(
@@ -68,4 +67,4 @@ def _figure() -> Iterator[Any]:
             "legend.frameon": False,
         }
     ):
-        yield Figure
+        yield figure.Figure

@@ -21,21 +21,33 @@ def progress(total: int, *, wanted: bool, color: bool | None) -> Iterator[Callab
     if not (wanted and sys.stderr.isatty()):
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415 - rich is worth its import on a terminal only
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    failed: list[Result] = []
+    with counted(total, color=color) as advance:
 
-    console = Console(stderr=True, no_color=True if color is False else None)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    seen: list[Result] = []
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-
-        def advance(result: Result) -> None:
+        def take(result: Result) -> None:
             if result.status is not ResultStatus.PASSED:
-                seen.append(result)
-            bar.update(task, advance=1, description=str(Tally.of(seen)) if seen else "")
+                failed.append(result)
+            advance(str(Tally.of(failed)) if failed else "")
 
-        yield advance
+        yield take
+
+
+@contextmanager
+def counted(total: int, *, color: bool | None = None) -> Iterator[Callable[[str], None]]:
+    """Show how many of so many are done, on a terminal; call what it gives at each, with a description."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich import console, progress  # noqa: PLC0415 - rich is worth its import on a terminal only
+
+    columns = (
+        *(progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn()),
+        progress.TextColumn("{task.description}"),
+    )
+    output = console.Console(stderr=True, no_color=True if color is False else None)
+    with progress.Progress(*columns, console=output, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda description: bar.update(task, advance=1, description=description)
 
 
 @contextmanager
@@ -44,13 +56,12 @@ def steps(total: int, *, done: int = 0) -> Iterator[Callable[[], None]]:
     if not sys.stderr.isatty():
         yield lambda: None
         return
-    from rich.console import Console  # noqa: PLC0415 - as above
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich import console, progress  # noqa: PLC0415 - as above
 
-    left = (TextColumn("left:"), TimeRemainingColumn())
-    bar = Progress(
-        *(BarColumn(), MofNCompleteColumn(), *left),
-        console=Console(stderr=True),
+    left = (progress.TextColumn("left:"), progress.TimeRemainingColumn())
+    bar = progress.Progress(
+        *(progress.BarColumn(), progress.MofNCompleteColumn(), *left),
+        console=console.Console(stderr=True),
         transient=True,
         speed_estimate_period=_ESTIMATED_OVER,
     )

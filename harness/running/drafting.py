@@ -17,6 +17,7 @@ from harness.explaining.text import shortened, shown
 from harness.running.expectations import KNOWN_FAILING, Entry, Expectations, ExpectationsError, parse
 from harness.running.result import ResultStatus
 from harness.unified.errors import ScenarioError
+from harness.unified.loader import read_yaml, text_of
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -82,8 +83,6 @@ def write_draft(path: Path, results: Sequence[Result]) -> Draft:
 
 def drafted(path: Path, results: Sequence[Result] = ()) -> Draft:
     """Return what `write_draft` would write. Raises `ExpectationsError`."""
-    from harness.unified.loader import read_yaml, text_of  # noqa: PLC0415 - a reader of YAML costs what a help text need not
-
     if path.suffix == ".json":
         raise ExpectationsError(f"{path}: entries are written as YAML: name a file that ends in .yml")
     try:

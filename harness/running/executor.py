@@ -31,7 +31,7 @@ from harness.flake_lab.disturbed import run_disturbed
 from harness.flake_lab.network import DisturbedNetwork
 from harness.formats.case import FormatCase
 from harness.formats.running import run_alone, run_on_server
-from harness.running import interruption
+from harness.running import cancelling, interruption
 from harness.running.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled, Spinning
 from harness.sim.world import World, run_virtual
@@ -123,14 +123,14 @@ class ItemExecutor:
         """
         if item.topology == NO_SERVER:
             return self._run_alone(item)
-        with interruption.cancelling():
+        with cancelling.cancelling():
             if self._settings.time == "real":
-                return self._real.run(interruption.heard(self._run_real(item)))
+                return self._real.run(cancelling.heard(self._run_real(item)))
             if (skipped := self._skipped_at_sight(item)) is not None:
                 return skipped
             try:
                 return run_virtual(
-                    lambda world: interruption.heard(self._run_virtual(item, world)),
+                    lambda world: cancelling.heard(self._run_virtual(item, world)),
                     seed=f"{self._seed(item)}/{item.topology}/{item.id}",
                     wall_limit=self._settings.wall_limit,
                 )

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from harness.deployments.targets import names_of, our_spelling
 from harness.running.discovery import bundled_root
 from harness.running.result import Result, ResultStatus
+from harness.unified import loader
+from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -141,9 +143,6 @@ def of_adapter(adapter: str, path: Path | None = None) -> Expectations:
 
 def load(path: Path) -> Expectations:
     """Read an expectations file. Raises `ExpectationsError`, which names file, line and field."""
-    from harness.unified import loader  # noqa: PLC0415 - a reader of YAML costs what a help text need not
-    from harness.unified.errors import ScenarioError  # noqa: PLC0415 - see above
-
     try:
         return parse(loader.read(path))
     except ScenarioError as error:

@@ -16,17 +16,15 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.running.immediate_exit import AT_ONCE, SIGNALS, leave
 from mongowire.whole_file import disown_unfinished, remove_unfinished
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
-
-T = TypeVar("T")
 
 _AGAIN: Final = 0.5
 """Seconds after which another signal is another wish: `timeout` and terminals send the first one twice."""
@@ -157,42 +155,19 @@ def politely() -> Iterator[None]:
 
 
 @contextmanager
-def cancelling() -> Iterator[None]:
-    """Run a loop in the block, with a coroutine that is `heard`. Raises `Interrupted` if it was cancelled."""
-    from asyncio import CancelledError  # noqa: PLC0415 - commands without a loop do without it
-
-    with politely():
-        try:
-            yield
-        except CancelledError:
-            check()
-            raise
-
-
-async def heard(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine that the first signal cancels."""
+def cancels(task: asyncio.Task[Any]) -> Iterator[None]:
+    """Have the first signal cancel a task while the block runs."""
     listener = _listener
     if listener is None:
-        return await coroutine
-    from asyncio import current_task  # noqa: PLC0415 - as above
-
-    task = current_task()
-    assert task is not None
+        yield
+        return
     listener.tasks.append(task)
     if listener.number is not None:
         task.cancel()
     try:
-        return await coroutine
+        yield
     finally:
         listener.tasks.remove(task)
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a loop of its own, as `asyncio.run` does. Raises `Interrupted`."""
-    import asyncio  # noqa: PLC0415 - as above
-
-    with cancelling():
-        return asyncio.run(heard(main))
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from harness.running import interruption
+from harness.running import cancelling, interruption
+from harness.running.collecting import collecting_seldom
 from harness.running.plan import longest_first
 from harness.running.processors import processors
 from harness.running.result import ResultStatus
@@ -109,11 +110,8 @@ def run_items(
     elif jobs > 1 and len(items) > 1:
         from harness.running.worker_pool import WorkerPool  # noqa: PLC0415 - most runs need no processes
 
-        interruption.run(
-            WorkerPool(settings, jobs=jobs, on_result=on_result).run(items, longest_first(items))
-        )
+        cancelling.run(WorkerPool(settings, jobs=jobs, on_result=on_result).run(items, longest_first(items)))
     elif items:
-        from harness.running.collecting import collecting_seldom  # noqa: PLC0415 - see below
         from harness.running.executor import ItemExecutor  # noqa: PLC0415 - with workers, only they need servers and drivers
 
         with ItemExecutor(settings) as executor, collecting_seldom():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from harness.commands.options.changed import changed
 from harness.running import keywords
-from harness.running.changed import changed
 from harness.running.discovery import discover
 from harness.running.last_failed import last_failed
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from mongowire.documents.errors import ControlError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -148,7 +150,6 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         from mongowire.documents.arguments import duration  # noqa: PLC0415 - a help text needs no server
-        from mongowire.documents.errors import ControlError  # noqa: PLC0415 - see above
 
         try:
             seconds = duration(value)

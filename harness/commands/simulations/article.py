@@ -18,8 +18,15 @@ from harness.commands.output.errors import bad_input
 from harness.report import plots
 from harness.report.plots import MissingPlotsError
 from harness.running.result import ExitCode
+from harness.sim import parquet
 from harness.sim.article import files
-from harness.sim.article.parameters import ARTICLE_STRATEGIES, ArticleParameters, Strategy
+from harness.sim.article.parameters import (
+    ARTICLE_STRATEGIES,
+    LIVE,
+    OF_THE_APPLICATION,
+    ArticleParameters,
+    Strategy,
+)
 from harness.sim.article.prints import client_lines, server_lines, table
 from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model
 from harness.sim.article.trial import ArticleTrial, repeats
@@ -180,8 +187,6 @@ def _parameters(ctx: click.Context, options: dict[str, Any]) -> ArticleParameter
     """Return the article's parameters as the options give them. Raises `click.UsageError`."""
     values = {field.name: options[field.name] for field in fields(ArticleParameters)}
     if options["live"]:
-        from harness.sim.article.live import LIVE  # noqa: PLC0415 - a model needs no servers
-
         values |= {name: getattr(LIVE, name) for name in values if not _is_given(ctx, name)}
     try:
         return ArticleParameters(**values)
@@ -218,7 +223,7 @@ def _check(ctx: click.Context, parameters: ArticleParameters, options: dict[str,
         if options["plot"] or options["html"]:
             plots.check()
         if options["parquet"]:
-            files.check_parquet()
+            parquet.check()
         for name in ("csv", "parquet", "html"):
             if options[name]:
                 check_writable(options[name])
@@ -246,7 +251,6 @@ def _run(
             )
         if options["live"]:
             from harness.sim.article.live import run_live  # noqa: PLC0415 - a model needs no servers
-            from harness.sim.article.live_clients import OF_THE_APPLICATION  # noqa: PLC0415 - a model needs no servers
 
             if driver == "pymongo" and strategy not in OF_THE_APPLICATION:
                 continue

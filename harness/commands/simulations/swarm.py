@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ import click
 
 from harness.commands.options.types import Count, FilePath, Filled, Jobs
 from harness.commands.output.errors import bad_input
+from harness.report.progress import counted
 from harness.running import interruption
 from harness.running.processors import processors
 from harness.sim.swarm.drawing import draw
@@ -21,7 +21,7 @@ from harness.sim.swarm.schedule import ScheduleError, parse
 from harness.sim.swarm.timeline import page_of, summary_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from harness.sim.swarm.schedule import Schedule
     from harness.sim.swarm.verdict import ScheduleVerdict
@@ -76,7 +76,7 @@ def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
     operations = Counter[str]()
     verdicts = judged(wanted, jobs=jobs or min(processors(), seeds))
     try:
-        with interruption.politely(), closing(verdicts), _progress(seeds) as advance:
+        with interruption.politely(), closing(verdicts), counted(seeds) as advance:
             for line in _drawn(wanted):
                 click.echo(line)
             for seed, verdict in zip(wanted, verdicts, strict=True):
@@ -87,7 +87,7 @@ def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
                 if not verdict.passed:
                     failures += 1
                     _explain(seed, verdict, shrinks=failures <= _SHRUNK)
-                advance(failures)
+                advance(f"{failures} failed" if failures else "")
     finally:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in operations.items())
         click.echo(f"{done} of {seeds} schedules, {failures} failed; operations: {counts or 'none'}")
@@ -137,36 +137,20 @@ def _explain(seed: int, verdict: ScheduleVerdict, *, shrinks: bool) -> None:
 
 def _show(schedule: Schedule, html: Path | None) -> int:
     """Print the timeline of a schedule, or write its page."""
-    from harness.sim.swarm.judging import verdict_of  # noqa: PLC0415 - a help text needs no driver
-    from harness.sim.swarm.run import perform  # noqa: PLC0415 - a help text needs no driver
+    from harness.sim.swarm import judging, run  # noqa: PLC0415 - a help text needs no driver
 
     click.echo(str(schedule))
-    run = perform(schedule)
-    verdict = verdict_of(schedule, run)
+    performed = run.perform(schedule)
+    verdict = judging.verdict_of(schedule, performed)
     if html is None:
-        for line in text_of(run, verdict):
+        for line in text_of(performed, verdict):
             click.echo(line)
     else:
         with bad_input(OSError):
-            html.write_text(page_of(run, verdict, title=f"Swarm, seed {schedule.seed}"), encoding="utf-8")
+            html.write_text(
+                page_of(performed, verdict, title=f"Swarm, seed {schedule.seed}"), encoding="utf-8"
+            )
         click.echo(summary_of(verdict))
         for _, text in verdict.violations:
             click.echo(text)
     return 0 if verdict.passed else 1
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Show how far the run is, on a terminal; call what it gives with the failures so far."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - rich is worth its import on a terminal only
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda failures: bar.update(
-            task, advance=1, description=f"{failures} failed" if failures else ""
-        )

@@ -14,13 +14,14 @@ from harness.report.progress import steps
 from harness.running import interruption
 from harness.running.cluster import ClusterError, on_cluster
 from harness.running.processors import processors
+from harness.sim import parquet as parquet_files
 from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
 from harness.sim.sweep.measures import measure
 from harness.sim.sweep.processes import processes
 from harness.sim.sweep.results import ResultsError, results_in
 from harness.sim.sweep.run import PointFailedError, run_points
-from harness.sim.sweep.tables import MissingParquetError, check_parquet, table, write_csv, write_parquet
+from harness.sim.sweep.tables import table, write_csv, write_parquet
 from harness.unified.errors import ScenarioError
 from mongowire.whole_file import check_writable
 
@@ -88,8 +89,8 @@ def command(
         path: write for path, write in ((csv, write_csv), (parquet, write_parquet)) if path is not None
     }
     if parquet is not None:
-        with bad_input(MissingParquetError):
-            check_parquet()
+        with bad_input(ImportError):
+            parquet_files.check()
     for path in outputs:
         with writing(path):
             check_writable(path)

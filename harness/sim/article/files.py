@@ -7,11 +7,12 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
+from harness.sim import parquet
 from harness.sim.article.pictures import TITLES, pictures
 from harness.sim.article.prints import HEADINGS, cells, client_lines
 from harness.sim.article.scenario import DESCRIPTIONS
 from harness.sim.article.trial import repeats
-from harness.sim.fleet.outcome import COLUMNS, MISSING
+from harness.sim.fleet.outcome import COLUMNS
 from mongowire.whole_file import beside, write_whole
 
 if TYPE_CHECKING:
@@ -33,22 +34,12 @@ def write_csv(path: Path, trials: Sequence[ArticleTrial]) -> None:
     write_whole(path, text.getvalue())
 
 
-def check_parquet() -> None:
-    """Raise `ImportError`, whose text is one line with the cure, where Parquet cannot be written."""
-    try:
-        import pyarrow  # noqa: ICN001, F401, PLC0415 - an extra
-    except ImportError:
-        raise ImportError(MISSING.format("pyarrow")) from None
-
-
 def write_parquet(path: Path, trials: Sequence[ArticleTrial]) -> None:
     """Write the same rows as a Parquet file. Raises `OSError`, and `ImportError` without the extra."""
-    check_parquet()
-    from pyarrow import parquet, table  # noqa: PLC0415 - an extra
-
+    parquet.check()
     columns = zip(*_rows(trials), strict=True)
     with beside(path) as unfinished:
-        parquet.write_table(table(dict(zip(NAMES, map(list, columns), strict=True))), unfinished)
+        parquet.write(unfinished, dict(zip(NAMES, map(list, columns), strict=True)))
 
 
 def write_pictures(folder: Path, trials: Sequence[ArticleTrial]) -> Iterator[Path]:

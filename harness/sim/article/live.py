@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from harness.sim.article.live_clients import OF_THE_APPLICATION, LiveAttempt, ReferenceClients
+from harness.sim.article.live_clients import LiveAttempt, ReferenceClients
 from harness.sim.article.live_server import LiveServer, Stop, server_parameters
-from harness.sim.article.parameters import ArticleParameters, Strategy
+from harness.sim.article.parameters import OF_THE_APPLICATION, ArticleParameters, Strategy
 from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
 from harness.sim.virtual_fleet.dice import ClientDice
 from mongowire.system import SystemClock
@@ -23,24 +23,6 @@ if TYPE_CHECKING:
 
 Abandoned: TypeAlias = Literal["atOnce", "atInterruptCheck", "never"]
 
-LIVE: Final = ArticleParameters(
-    clients=200,
-    mean_gap=5.0,
-    minimum_delay=0.2,
-    base_delay=0.4,
-    limit=10,
-    k=3.5,
-    recompute=0.1,
-    steady=10.0,
-    stopped=20.0,
-    resumed=20.0,
-)
-"""The article's numbers for 200 clients, as many as one machine has room for beside their server.
-
-The server is slower than the article's, so that its best is less than what 200 clients ask for that try again
-every 2.1 seconds: real drivers need a moment to connect again, and a server that is fast enough uses it to
-recover.
-"""
 
 _LOOK_SECONDS: Final = 0.25
 """Between two looks at the server, of windows that are not longer."""

@@ -13,18 +13,13 @@ from driver.errors import (
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
 )
-from harness.sim.article.parameters import Strategy
+from harness.sim.article.parameters import OF_THE_APPLICATION, Strategy
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
     from harness.sim.article.parameters import ArticleParameters
 
 Driver: TypeAlias = Literal["pymongo", "reference"]
-
-OF_THE_APPLICATION: Final = frozenset(
-    {Strategy.FIXED, Strategy.LIMITED_FIXED, Strategy.EXPONENTIAL, Strategy.NO_RETRY}
-)
-"""The strategies of an application, with any driver; the others are those of the reference driver itself."""
 
 _JULY: Final = frozenset({Strategy.BACKPRESSURE_JULY, Strategy.TOLD_BACKOFF})
 _TIMEOUTS: Final = (

@@ -146,3 +146,28 @@ _TIMES: Final = frozenset(
         "resumed",
     }
 )
+
+
+OF_THE_APPLICATION: Final = frozenset(
+    {Strategy.FIXED, Strategy.LIMITED_FIXED, Strategy.EXPONENTIAL, Strategy.NO_RETRY}
+)
+"""The strategies of an application, with any driver; the others are those of the reference driver itself."""
+
+LIVE: Final = ArticleParameters(
+    clients=200,
+    mean_gap=5.0,
+    minimum_delay=0.2,
+    base_delay=0.4,
+    limit=10,
+    k=3.5,
+    recompute=0.1,
+    steady=10.0,
+    stopped=20.0,
+    resumed=20.0,
+)
+"""The article's numbers for 200 clients, as many as one machine has room for beside their server.
+
+The server is slower than the article's, so that its best is less than what 200 clients ask for that try again
+every 2.1 seconds: real drivers need a moment to connect again, and a server that is fast enough uses it to
+recover.
+"""

@@ -21,7 +21,7 @@ from harness.sim.fleet import (
     servers,
     strategies,
 )
-from harness.sim.fleet.outcome import MISSING
+from harness.sim.parquet import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,13 +67,12 @@ def world_of(plan: FleetPlan) -> FleetWorld:
 def compiled_advance() -> Callable[[FleetWorld, int], object]:
     """Return `engine.advance` compiled. Raises ImportError without Numba."""
     try:
-        import numba  # noqa: PLC0415 - an extra
-        from numba.extending import register_jitable  # noqa: PLC0415 - an extra
+        import numba.extending  # noqa: PLC0415 - an extra
     except ImportError:
         raise ImportError(MISSING.format("numba")) from None
     for module in _MODULES:
         for function in _functions(module):
-            register_jitable(**_OPTIONS, forceinline=function.__name__ in _INLINE)(function)
+            numba.extending.register_jitable(**_OPTIONS, forceinline=function.__name__ in _INLINE)(function)
     # Numba looks at one module to see whether what it has kept is old, and at what a function closes over.
     digest = _digest()
 

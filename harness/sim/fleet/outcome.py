@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
+from harness.sim import parquet
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-
-MISSING: Final = "{} is not installed: pip install 'pushbackd[simulation]'"
-"""What is said where a library of the extra is missing."""
 
 COUNTS: Final = (
     "offered",
@@ -185,8 +184,4 @@ class FleetOutcome:
 
     def write_parquet(self, path: Path) -> None:
         """Write the windows as a Parquet file. Raises OSError, and ImportError without the extra."""
-        try:
-            from pyarrow import parquet, table  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise ImportError(MISSING.format("pyarrow")) from None
-        parquet.write_table(table({name: list(self.columns[name]) for name in COLUMNS}), path)
+        parquet.write(path, {name: list(self.columns[name]) for name in COLUMNS})

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from harness.sim import parquet
 from mongowire.whole_file import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-
-INSTALL: Final = "pip install 'pushbackd[simulation]'"
-
-
-class MissingParquetError(Exception):
-    """Parquet files need a package that is not installed."""
-
-
-def check_parquet() -> None:
-    """Raise `MissingParquetError`, whose text is one line with the cure, where no Parquet can be written."""
-    try:
-        import pyarrow  # noqa: F401, ICN001, PLC0415 - an extra
-    except ImportError as error:
-        raise MissingParquetError(f"--parquet needs a package that is not installed: {INSTALL}") from error
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -53,13 +40,8 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as Parquet; a column that mixes texts with numbers becomes text. Raises `OSError`."""
-    from pyarrow import parquet  # noqa: PLC0415 - an extra
-    from pyarrow import table as columns_of  # noqa: PLC0415 - an extra
-
     with beside(path) as temporary:
-        parquet.write_table(
-            columns_of({name: _column([row[name] for row in rows]) for name in rows[0]}), temporary
-        )
+        parquet.write(temporary, {name: _column([row[name] for row in rows]) for name in rows[0]})
 
 
 def _column(values: list[Any]) -> list[Any]:

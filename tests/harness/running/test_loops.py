@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import cli
-from harness.running import interruption
+from harness.running import cancelling, interruption
 from harness.running.plan import Item, Settings
 from harness.running.result import ExitCode, Result, ResultStatus
 from harness.running.worker_pool import WorkerPool
@@ -157,7 +157,7 @@ def test_workers_are_asked_too_also_those_that_are_still_to_come(tmp_path: Path)
         watchdog=20,
     )
     with interruption.listening():
-        interruption.run(pool.run(items, items))
+        cancelling.run(pool.run(items, items))
     assert [(results[place].status, results[place].reason) for place in (0, 2)] == [
         (ResultStatus.PASSED, "5"),
         (ResultStatus.PASSED, "0"),

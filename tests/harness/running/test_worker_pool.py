@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.running import interruption
+from harness.running import cancelling, interruption
 from harness.running.executor import ItemExecutor
 from harness.running.immediate_exit import AT_ONCE
 from harness.running.plan import Item, Settings, loaded
@@ -173,7 +173,7 @@ def test_a_fork_has_what_its_parent_has_read_and_none_of_its_files_and_signals(
     monkeypatch.setattr(ItemExecutor, "run", told)
     with (tmp_path / "file").open("w") as ours, interruption.listening():
         ours.write("not written yet")
-        interruption.run(pool.run(work, work))
+        cancelling.run(pool.run(work, work))
         assert (tmp_path / "file").read_text() == ""
     assert {result.reason for result in results.values()} == {"[True, False, 1, True] 0"}
     assert len(results) == 3
