@@ -86,7 +86,10 @@ def reaction(error: DriverError, server: ServerDescription, *, load_balanced: bo
         assert isinstance(error, ServerError)
         # A server that shuts down closes its connections; one that only steps down goes on with them, and its
         # pool is worth keeping. The check finds out who is primary now.
-        clears = error.code in SHUTTING_DOWN or server.max_wire_version <= PRE_42_WIRE_VERSION
+        # A server that is Unknown has no wire version: the error that made it so has cleared its pool, if it
+        # was due. Nor has what is behind a load balancer, where no release before 4.2 is.
+        is_old = 0 < server.max_wire_version <= PRE_42_WIRE_VERSION
+        clears = error.code in SHUTTING_DOWN or is_old
         return Reaction(mark_unknown=True, clear_pool=clears, request_check=True)
     if error.authenticating:
         # What one connection may not do no other one may: all of them authenticate alike.

@@ -348,6 +348,20 @@ def test_an_error_of_one_service_leaves_the_connections_of_the_other() -> None:
     play(scenario, BALANCED, retryWrites=False)
 
 
+@pytest.mark.parametrize(("code", "cleared"), [(10107, False), (13435, False), (91, True)])
+def test_behind_a_load_balancer_a_change_of_state_clears_only_the_service_of_a_server_that_shuts_down(
+    code: int,
+    cleared: bool,  # noqa: FBT001 - a parameter of pytest
+) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.fail("insert", errorCode=code)
+        with pytest.raises(ServerError):  # both services fail once
+            await scene.collection.insert_one({"_id": 10})
+        assert bool(scene.kinds("poolClearedEvent")) is cleared
+
+    play(scenario, BALANCED)
+
+
 def test_a_failure_to_authenticate_clears_the_service_before_the_connection_closes() -> None:
     async def scenario(scene: Scene) -> None:
         held = [await _open_cursor(scene) for _ in range(scene.pool.state.total)]

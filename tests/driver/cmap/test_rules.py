@@ -24,6 +24,7 @@ from driver.errors import (
     PoolClearedError,
     PoolClosedError,
     PoolError,
+    ServerError,
     WaitQueueTimeoutError,
 )
 from driver.options import ClientOptions
@@ -292,6 +293,15 @@ def test_the_error_of_a_cleared_pool_is_retryable_and_says_nothing_of_the_server
     assert is_retryable_read(error)
     assert deserves_write_label(error, server)
     assert reaction(error, server) == NOTHING
+
+
+@pytest.mark.parametrize(("wire_version", "clears"), [(0, False), (7, True), (8, False)])
+def test_a_primary_that_steps_down_loses_its_pool_only_if_it_is_known_to_be_older_than_4_2(
+    wire_version: int,
+    clears: bool,  # noqa: FBT001 - a parameter of pytest
+) -> None:
+    error = ServerError.of_reply({"ok": 0, "code": 10107}, "a:1")
+    assert reaction(error, ServerDescription("a:1", max_wire_version=wire_version)).clear_pool is clears
 
 
 @pytest.mark.spec("CMAP-88")
