@@ -1,16 +1,14 @@
 """Likely causes where servers saw other connections or counted something else than expected.
 
-Each is a sentence that is yielded only when the connections, the counts or the clients' commands prove it.
+Each is a sentence that is yielded only when the connections or the counts prove it.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind
 from harness.explaining.cause import Cause
-from harness.explaining.text import as_document
 from harness.unified.matching.matcher import missing
 from harness.unified.model import nested
 from harness.unified.server_side.connection_judge import ConnectionComparison
@@ -40,7 +38,6 @@ def server_side_causes(evidence: Evidence) -> Iterator[Cause]:
                 yield from find(comparison.found, evidence.case)
         elif isinstance(comparison, MetricComparison):
             yield from _missing_metric(comparison)
-            yield from _new_numbers(evidence)
 
 
 def _too_many_at_once(found: WrongConnections, case: Case) -> Iterator[Cause]:
@@ -209,38 +206,3 @@ def _missing_metric(comparison: MetricComparison) -> Iterator[Cause]:
             f"serverStatus of {', '.join(without)} has no {found.expected.path}: releases differ in their"
             " metrics (runOn.profile limits a case to some)",
         )
-
-
-def _new_numbers(evidence: Evidence) -> Iterator[Cause]:
-    """Find a retry of a write with another transaction number: the server cannot know that it is one."""
-    for events in evidence.heard.values():
-        ours = [
-            event for event in events if event.kind in ("commandStartedEvent", "commandFailedEvent", _ENDED)
-        ]
-        for (ended, again), first in zip(pairwise(ours[1:]), ours, strict=False):
-            numbers = [each.fields.get("command", {}).get("txnNumber") for each in (first, again)]
-            if _is_retry(first, ended, again) and None not in numbers and numbers[0] != numbers[1]:
-                yield Cause(
-                    "a new number for each attempt",
-                    f"{again.fields['commandName']} was sent again with txnNumber {numbers[1]} after"
-                    f" {numbers[0]}: the server takes it for another write (Retryable Writes)",
-                    ("RW-51",),
-                )
-                return
-
-
-_ENDED: Final = "commandSucceededEvent"
-
-
-def _is_retry(first: Any, ended: Any, again: Any) -> bool:
-    """Return whether three events are a command, an error of it, and the same command anew."""
-    if (first.kind, again.kind) != ("commandStartedEvent", "commandStartedEvent"):
-        return False
-    failed = ended.kind == "commandFailedEvent" or "writeConcernError" in as_document(
-        ended.fields.get("reply")
-    )
-    commands = [dict(each.fields.get("command", {})) for each in (first, again)]
-    for command in commands:
-        for name in ("txnNumber", "$clusterTime"):
-            command.pop(name, None)
-    return failed and commands[0] == commands[1]

@@ -95,6 +95,13 @@ BROKEN = {
         "a new number for each attempt",
         ("RW-51",),
     ),
+    "another number after a write concern error": (
+        step(
+            [insert(0, {"ok": 1, "writeConcernError": {"code": 91}}), insert(0.1, OK, number=2)], fails=False
+        ),
+        "a new number for each attempt",
+        ("RW-51",),
+    ),
     "two retries only": (step(requests(0.1, 0.2)), "gives up after overload", ("CB-36",)),
     "a lost write": (
         step([insert(0, None, end="server", ended=0.1)]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from written_wire import PLACE, Wire, connection, exactly, expected, judged, used
 
-from harness.adapters.base import EntityKind, Event
+from harness.adapters.base import EntityKind
 from harness.explaining.server_causes import server_side_causes
 from harness.unified.entities import EntityMap
 from harness.unified.matching.matcher import missing
@@ -40,16 +40,13 @@ class CaseOf:
 
 
 class EvidenceOf:
-    def __init__(self, case: CaseOf, comparison: Any, heard: Sequence[Event] = ()) -> None:
+    def __init__(self, case: CaseOf, comparison: Any) -> None:
         self.case = case
         self.outcome = CaseOutcome(Status.FAILED, comparisons=(comparison,))
-        self.heard = {"client": heard}
 
 
-def causes(
-    comparison: Any, *, closes: bool = False, heard: Sequence[Event] = (), **options: Any
-) -> list[str]:
-    evidence: Any = EvidenceOf(CaseOf(options, closes), comparison, heard)
+def causes(comparison: Any, *, closes: bool = False, **options: Any) -> list[str]:
+    evidence: Any = EvidenceOf(CaseOf(options, closes), comparison)
     return [cause.text for cause in server_side_causes(evidence)]
 
 
@@ -286,37 +283,6 @@ def test_a_metric_that_is_not_there_may_be_of_another_release() -> None:
             " (runOn.profile limits a case to some)"
         )
     ]
-
-
-def started(number: int, **more: Any) -> Event:
-    command = {"update": "stock", "txnNumber": number, "updates": [], **more}
-    return Event("commandStartedEvent", {"commandName": "update", "command": command})
-
-
-LOST = Event("commandFailedEvent", {"commandName": "update", "failure": "lost"})
-CONCERN = Event(
-    "commandSucceededEvent", {"commandName": "update", "reply": {"writeConcernError": {"code": 91}}}
-)
-DONE = Event("commandSucceededEvent", {"commandName": "update", "reply": {"ok": 1}})
-
-
-@pytest.mark.parametrize(
-    ("heard", "says"),
-    [
-        ([started(1), LOST, started(2), DONE], True),
-        ([started(1), CONCERN, started(2), DONE], True),
-        ([started(1), LOST, started(1), DONE], False),
-        ([started(1), DONE, started(2), DONE], False),
-        ([started(1), LOST, started(2, ordered=True), DONE], False),
-    ],
-)
-def test_a_retry_with_a_new_number_is_another_write_to_the_server(heard: list[Event], *, says: bool) -> None:
-    comparison = metric({"a": {"b": 1}}, {"a": {"b": 3}}, change=exactly(1))
-    cause = (
-        "update was sent again with txnNumber 2 after 1:"
-        " the server takes it for another write (Retryable Writes)"
-    )
-    assert causes(comparison, heard=heard) == ([cause] if says else [])
 
 
 def test_a_reading_says_what_is_missing() -> None:
