@@ -131,8 +131,9 @@ class _Runner:
     async def aclose(self) -> None:
         """End the threads; what failed in a thread that nobody waited for is `failed`."""
         tasks = [thread.task for thread in self._threads.values()]
-        for task in tasks:
-            task.cancel()
+        for thread in self._threads.values():
+            thread.todo.put_nowait(None)  # a driver may end an operation as if nobody had cancelled it
+            thread.task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         self.failed = next((each for each in ended if isinstance(each, CaseFailedError)), None)
 

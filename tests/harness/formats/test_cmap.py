@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from format_files import POOL_CASE, load
 from format_files import run as run_all
 
+from harness.adapters.registry import make_adapter
+from harness.deployments.embedded import embedded
+from harness.formats.case import Notes
 from harness.formats.cmap.model import matches
+from harness.sim import run_virtual
+from harness.unified.account import Account
+from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
 from harness.unified.outcome import CaseOutcome, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from harness.adapters.base import Invocation
+    from harness.sim.world import World as VirtualWorld
 
 CHECK_OUT: list[dict[str, Any]] = POOL_CASE["operations"]
 STARTED = {"type": "ConnectionCheckOutStarted", "address": 42}
@@ -185,3 +195,31 @@ def test_a_thread_waits_without_keeping_the_others(tmp_path: Path) -> None:
 )
 def test_values_match_as_the_format_says(expected: Any, actual: Any, fits: bool) -> None:  # noqa: FBT001
     assert matches(expected, actual) is fits
+
+
+def test_a_thread_whose_driver_ignores_that_it_is_cancelled_ends_with_the_case(tmp_path: Path) -> None:
+    waiting = [{"name": "start", "target": "waiting"}, {"name": "checkOut", "thread": "waiting"}]
+    document = {**POOL_CASE, "operations": [*CHECK_OUT, *waiting], "poolOptions": {"maxPoolSize": 1}}
+    (case,) = load(tmp_path, document).cases
+    ignored = []
+
+    async def main(world: VirtualWorld) -> None:
+        ports: Any = {"clock": world.clock, "network": world.network, "rng": world.rng}
+        async with embedded(Topology.SINGLE, virtual=True, **ports) as deployment:
+            adapter = make_adapter("reference", deployment, edition="2026-02-20")
+            calls = adapter.call
+
+            async def call(invocation: Invocation[Any]) -> Any:
+                try:
+                    return await calls(invocation)
+                except asyncio.CancelledError:
+                    ignored.append(invocation.operation)
+
+            adapter.call = call  # type: ignore[method-assign]
+            assert case.runs.on_server is not None
+            async with asyncio.timeout(60):
+                await case.runs.on_server(deployment, adapter, Notes(Account()))
+            await adapter.aclose()
+
+    run_virtual(main)
+    assert ignored == ["checkOut"]
