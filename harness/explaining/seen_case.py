@@ -75,7 +75,7 @@ class SeenCase:
         created = tuple(_created(case, performed))
         steps = tuple(
             SeenStep(step, attempts_of(requests, timing), client)
-            for step, requests in _alone(by_operation(sent, performed, case.operations))
+            for step, requests in alone(by_operation(sent, performed, case.operations))
             if (client := _client_of(step, created)) is not None
         )
         names = Counter(_app_name(spec) for _, spec in created if spec.kind is EntityKind.CLIENT)
@@ -83,10 +83,10 @@ class SeenCase:
         return cls(EDITIONS[edition], steps, tuple(lives))
 
 
-def _alone(
+def alone(
     found: Sequence[tuple[PerformedOperation, list[SeenRequest]]],
 ) -> Iterator[tuple[PerformedOperation, list[SeenRequest]]]:
-    """Yield the operations, with their requests, that no other one overlaps in time."""
+    """Yield the operations, with their requests, that no other one overlaps in time; None is no end yet."""
     in_order = sorted(found, key=lambda each: each[0].began_seq)
     ended: float = 0
     for index, (step, requests) in enumerate(in_order):

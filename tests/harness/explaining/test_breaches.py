@@ -12,7 +12,7 @@ from written_wire import PLACE, Wire, used
 from driver.policy.backpressure import Backoff
 from harness.adapters.base import EntityKind, ErrorReport, OperationFailed
 from harness.explaining.breaches import breaches
-from harness.explaining.seen_case import SeenCase, SeenStep
+from harness.explaining.seen_case import SeenCase, SeenStep, alone
 from harness.running.discovery import bundled_root
 from harness.running.executor import ItemExecutor
 from harness.running.plan import Settings, load_all, plan
@@ -150,6 +150,28 @@ KEPT = {
 @pytest.mark.parametrize("right", KEPT.values(), ids=KEPT)
 def test_what_no_rule_forbids_is_no_breach(right: SeenStep) -> None:
     assert found(right) == []
+
+
+@pytest.mark.parametrize(
+    ("spans", "left"),
+    [
+        ([(1, 2), (3, 4)], [1, 3]),
+        ([(1, 4), (2, 3)], []),
+        ([(1, 6), (2, 3), (4, 5), (7, 8)], [7]),
+        ([(1, None), (2, 3)], []),
+        ([(3, 4), (1, 2)], [1, 3]),
+    ],
+)
+def test_operations_that_overlap_in_time_are_left_out(
+    spans: list[tuple[int, int | None]], left: list[int]
+) -> None:
+    """Which of them sent a request would be a guess."""
+    operation = Operation("find", "collection0", {}, PLACE)
+    steps = [
+        PerformedOperation(operation, began, ended, began_seq=began, ended_seq=ended or 0)
+        for began, ended in spans
+    ]
+    assert [each.began_seq for each, _ in alone([(each, []) for each in steps])] == left
 
 
 def wire_of_stale(*, anew: bool) -> SeenCase:
