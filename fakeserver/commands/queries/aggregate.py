@@ -17,7 +17,7 @@ fields and wrong types are refused in the words of the parser of that time; in 4
 Not modelled: The whole pipeline runs when the cursor is opened; a server computes batch by batch, so that a
 later getMore there sees later writes and can fail. A mongos runs the pipeline itself, without a part for the
 shards. `exchange`, `needsMerge`, `fromMongos`, `runtimeConstants`, `encryptionInformation` and
-`includeQueryStatsMetrics` are accepted and have no effect. docs/STORAGE.md lists the stages that are missing.
+`includeQueryStatsMetrics` are accepted and have no effect. docs/LIMITS.md lists the stages that are missing.
 """
 
 from __future__ import annotations

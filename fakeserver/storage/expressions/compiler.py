@@ -61,7 +61,7 @@ UNSUPPORTED: Final = frozenset({
     *("$deserializeEJSON", "$serializeEJSON", "$toArray", "$toObject"),
     *("$similarityCosine", "$similarityDotProduct", "$similarityEuclidean"),
 })  # fmt: skip
-"""Expressions that a server has, most of them since 8.3, and we have not; see docs/STORAGE.md."""
+"""Expressions that a server has, most of them since 8.3, and we have not; see docs/LIMITS.md."""
 
 
 def compile_expression(expression: Any, scope: Scope, names: frozenset[str] | None = None) -> Evaluate:

@@ -131,7 +131,7 @@ UNSUPPORTED_STAGES: Final = frozenset({
     "$rankFusion", "$score", "$scoreFusion", "$search", "$searchMeta",
     "$vectorSearch",
 })  # fmt: skip
-"""Stages that a server has and we have not; see docs/STORAGE.md."""
+"""Stages that a server has and we have not; see docs/LIMITS.md."""
 
 
 def unrecognized_stage(name: str) -> CommandError:
