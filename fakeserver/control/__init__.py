@@ -7,7 +7,7 @@
     registry     the servers that run, and how to reach them
     wire         `db.adminCommand({pushbackd: …})`
     scenario/    verbs on a timeline, from a YAML file
-    web/         verbs over HTTP, and the live page (extra `ui`)
+    web/         verbs over HTTP, and the live page
 
 Every door hands a name and a document of arguments to `Control.perform`, so a verb behaves, and errs, alike
 through all of them.

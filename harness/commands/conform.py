@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from harness.adapters.registry import DRIVERS
 from harness.commands.options.common import (
@@ -59,6 +60,13 @@ if TYPE_CHECKING:
     from harness.deployments.by_uri import ExternalUris
     from harness.running.expectations import Expectations
     from harness.running.plan import Time
+
+
+_NEXT = """
+The scenarios drove the reference driver against fake servers, and held what both did to the specifications.
+Next: pushbackd demo                          break a replica set under a small shop, on a live page
+      pushbackd conform --adapter pymongo     the same scenarios on PyMongo
+      pushbackd new first.yml                 a scenario of your own, in ten minutes (docs/TUTORIAL.md)"""
 
 
 @click.command("conform", cls=SelectingCommand)
@@ -247,7 +255,15 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
     with result_files(run.settings, results=options.results, html=options.html) as files:
-        return Conformance(run, files).execute()
+        code = Conformance(run, files).execute()
+    if code is ExitCode.PASSED and _is_bare(click.get_current_context()):
+        click.echo(_NEXT)
+    return code
+
+
+def _is_bare(ctx: click.Context) -> bool:
+    """Return whether nothing was asked for but the command: a newcomer's first."""
+    return all(ctx.get_parameter_source(name) is ParameterSource.DEFAULT for name in ctx.params)
 
 
 def run_of(options: Options) -> PreparedRun:

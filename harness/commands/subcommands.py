@@ -20,6 +20,7 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "check-adapter": Subcommand("check_adapter", "Say which parts of the protocol an adapter keeps."),
     "conform": Subcommand("conform", "Run scenarios against a driver and report the results."),
     "data": Subcommand("control", "Seed, drop, save and restore data of a running server."),
+    "demo": Subcommand("demo", "Start a replica set, a small shop and the live page, and break it."),
     "drill": Subcommand("drill", "Run a command against a deployment that sheds load."),
     "drivers": Subcommand("drivers", "Set drivers against the rules: which each keeps, which it breaks."),
     "exec": Subcommand("exec", "Run a command with a fake server of its own."),

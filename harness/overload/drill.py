@@ -10,13 +10,12 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.assembly.background import BackgroundCluster
-from fakeserver.network.wire_record import WireRecord
-from harness.overload.operations import OperationTotals
+from harness.overload.operations import FoldedRecord
 from harness.running import interruption
 from mongowire.system import SystemClock, TcpNetwork
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fakeserver.deployment.spec import ClusterSpec
-    from fakeserver.network.wire_entries import Entry
-    from harness.overload.operations import CommandTotals
+    from harness.overload.operations import CommandTotals, OperationTotals
 
 SCHEMA: Final = "pushbackd-drill/1"
 _VARIABLE: Final = "MONGODB_URI"
@@ -74,14 +72,7 @@ class Summary:
             f"{totals.overloaded} of {totals.requests} refused, {totals.retryable} of these to be retried"
         )
         lines = [f"{shed}: {refused}"]
-        if totals.commands:
-            rows: list[tuple[str, ...]] = [
-                ("command", "operations", "errors", "attempts per success", "longest wait")
-            ]
-            named = [*sorted(totals.commands.items()), ("all", totals.total)]
-            rows += [(name, *_cells(each)) for name, each in named]
-            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-            lines += ["  ".join(_aligned(row, widths)) for row in rows]
+        lines += totals.table()
         total = totals.total
         lines.append(
             f"{total.errors} of {total.operations} operations reached the application as errors,"
@@ -92,7 +83,7 @@ class Summary:
 
 def run(drill: Drill, program: Sequence[str]) -> Summary:
     """Run the program with `MONGODB_URI` set, and return its end. Raises `OSError` where it cannot start."""
-    record = _Folded(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
+    record = FoldedRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
     with BackgroundCluster(drill.spec, network=record) as cluster:
         _shed(cluster, drill)
         code = _run(program, {**os.environ, _VARIABLE: cluster.uri})
@@ -105,16 +96,6 @@ def _shed(cluster: BackgroundCluster, drill: Drill) -> None:
     if drill.seconds is not None:
         arguments["duration"] = drill.seconds
     cluster.control.perform("shed", arguments)
-
-
-@dataclass(slots=True)
-class _Folded(WireRecord):
-    """A record of the wire that keeps totals only, so that it may be long."""
-
-    totals: OperationTotals = field(default_factory=OperationTotals)
-
-    def enter(self, entry: Entry) -> None:
-        self.totals.take(entry)
 
 
 def _run(program: Sequence[str], environment: dict[str, str]) -> int:
@@ -141,21 +122,3 @@ def _row(totals: CommandTotals) -> dict[str, Any]:
         "attemptsPerSuccess": None if per_success == inf else round(per_success, 3),
         "longestWaitMS": round(totals.longest_wait * 1000, 3),
     }
-
-
-def _cells(totals: CommandTotals) -> tuple[str, ...]:
-    per_success = totals.attempts_per_success
-    return (
-        str(totals.operations),
-        str(totals.errors),
-        "none succeeded" if per_success == inf else f"{per_success:.2f}",
-        f"{totals.longest_wait * 1000:.0f} ms",
-    )
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Return the cells of a row: names to the left, numbers to the right."""
-    return [
-        row[0].ljust(widths[0]),
-        *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-    ]

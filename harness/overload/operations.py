@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.errors import BSONError
 
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
+from fakeserver.network.wire_record import WireRecord
 from mongowire.codes import Category, Label
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from fakeserver.network.wire_entries import Entry
     from mongowire.connection import Envelope
@@ -54,6 +55,16 @@ class CommandTotals:
     def attempts_per_success(self) -> float:
         """The requests that one success took, those of failed operations too; infinite without one."""
         return self.attempts / self.succeeded if self.succeeded else inf if self.attempts else 0.0
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of its row: operations, errors, attempts per success and longest wait."""
+        per_success = self.attempts_per_success
+        return (
+            str(self.operations),
+            str(self.errors),
+            "none succeeded" if per_success == inf else f"{per_success:.2f}",
+            f"{self.longest_wait * 1000:.0f} ms",
+        )
 
     def add(self, other: CommandTotals) -> None:
         """Add the totals of another command."""
@@ -118,6 +129,18 @@ class OperationTotals:
         for each in self.commands.values():
             total.add(each)
         return total
+
+    def table(self) -> list[str]:
+        """Return a row for each command and one for all, as lines of columns; none without an operation."""
+        if not self.commands:
+            return []
+        rows: list[tuple[str, ...]] = [
+            ("command", "operations", "errors", "attempts per success", "longest wait")
+        ]
+        named = [*sorted(self.commands.items()), ("all", self.total)]
+        rows += [(name, *each.cells()) for name, each in named]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return ["  ".join(_aligned(row, widths)) for row in rows]
 
     def _received(self, entry: Received) -> None:
         command = _document(entry.envelope)
@@ -186,6 +209,25 @@ class OperationTotals:
     def _drop(self, key: Hashable, operation: _Operation) -> None:
         if self._sessions.get(key) is operation:
             del self._sessions[key]
+
+
+@dataclass(slots=True)
+class FoldedRecord(WireRecord):
+    """A record of the wire that keeps totals only, so that it may be long."""
+
+    totals: OperationTotals = field(default_factory=OperationTotals)
+
+    def enter(self, entry: Entry) -> None:
+        """Fold the next entry into the totals."""
+        self.totals.take(entry)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Return the cells of a row: names to the left, numbers to the right."""
+    return [
+        row[0].ljust(widths[0]),
+        *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+    ]
 
 
 def _is_retried(command: Mapping[str, Any], code: int, labels: frozenset[str]) -> bool:

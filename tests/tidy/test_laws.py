@@ -32,7 +32,11 @@ WRITTEN = {"fakeserver/control/methods.py"}
 PORTS = {"mongowire/system.py"}
 """The implementations of the ports, which alone may use the operating system's time and random numbers."""
 
-WALL_CLOCK = {"harness/adapters/serving.py", "harness/running/interruption.py"}
+WALL_CLOCK = {
+    "harness/adapters/serving.py",
+    "harness/overload/demo.py",
+    "harness/running/interruption.py",
+}
 """Modules that run outside every event loop: in an adapter's process, or in the command line's own."""
 
 FORBIDDEN = {

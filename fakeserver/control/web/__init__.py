@@ -1,4 +1,4 @@
-"""The verbs over HTTP, and the live page (extra `ui`).
+"""The verbs over HTTP, and the live page.
 
     server         the ASGI server on the deployment's own loop: past admission, fail points, rules, quiesce
     guard          the check of every request: address, origin, token, size
@@ -11,32 +11,24 @@
     orchestration  the routes of mongo-orchestration
     page/          the page: files that a browser loads as they are
 
-Nothing but `served` is imported before somebody asks for a page: the stack is an extra.
+Nothing of the stack is imported before somebody asks for a page.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from mongowire.documents.errors import ControlError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.served import Served
 
-MISSING: Final = "the HTTP door needs packages that are not installed: pip install 'pushbackd[ui]'"
-
 
 async def serve(cluster: Cluster, port: int = 0, token: str | None = None) -> Served:
     """Serve the verbs and the page of a deployment on loopback, until its end or `aclose`.
 
-    `port` 0 is any free one; without a `token` one is drawn. Raises `ControlError` if the extra `ui` is not
-    installed or the deployment runs in virtual time, `OSError` if the port is taken.
+    `port` 0 is any free one; without a `token` one is drawn. Raises `ControlError` for a deployment in
+    virtual time, `OSError` if the port is taken.
     """
-    try:
-        from fakeserver.control.web.server import start  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        if error.name not in {"starlette", "uvicorn"}:
-            raise
-        raise ControlError(MISSING) from None
+    from fakeserver.control.web.server import start  # noqa: PLC0415 - most deployments have no page
+
     return await start(cluster, port, token)

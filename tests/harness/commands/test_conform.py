@@ -51,6 +51,15 @@ def test_a_run_in_which_all_cases_pass_ends_with_0(write_scenario: WriteScenario
     assert "2 passed in" in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize(("arguments", "shown"), [([], True), (["--seed", "1"], False)])
+def test_a_newcomers_run_says_what_to_type_next(
+    write_scenario: WriteScenario, monkeypatch: pytest.MonkeyPatch, arguments: list[str], *, shown: bool
+) -> None:
+    scenario = write_scenario("a")
+    monkeypatch.setattr("harness.commands.conform.files_of", lambda _: [scenario])
+    assert ("pushbackd demo" in conform(*arguments).stdout) is shown
+
+
 def test_a_case_that_fails_is_shown_with_its_line_and_ends_the_run_with_1(
     write_scenario: WriteScenario,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -139,17 +138,6 @@ def test_the_door_is_open_while_the_deployment_answers_nobody(door: HttpDoor, tr
         other.run(act[trouble])
         assert own.perform("failPointsOff") == {"off": 0}
         assert own.get("/state").status == 200
-
-
-def test_the_missing_extra_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("fakeserver.control.web.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with (
-        BackgroundCluster(ClusterSpec.standalone()) as alone,
-        pytest.raises(ControlError, match=r"pip install 'pushbackd\[ui\]'"),
-    ):
-        alone.serve_ui()
 
 
 def test_a_taken_port_is_the_operating_systems_error(door: HttpDoor) -> None:

@@ -1,0 +1,83 @@
+"""What `pushbackd demo` runs: a replica set with its live page, under a small shop."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from contextlib import suppress
+from math import inf
+from threading import Event
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from fakeserver.assembly.background import BackgroundCluster
+from fakeserver.deployment.spec import ClusterSpec
+from harness.overload.operations import FoldedRecord
+from harness.overload.shop import Shop
+from harness.running import interruption
+from mongowire.system import SystemClock, TcpNetwork
+
+if TYPE_CHECKING:
+    from harness.overload.operations import OperationTotals
+
+_TO_CLICK: Final = (
+    "the primary, then stepDown: orders wait for the next one, and none fails",
+    "Load shedding, and drag it to 30 %: orders take longer, then some fail",
+    "a secondary, then kill: nobody notices; start brings it back",
+)
+_INTERVAL: Final = 1.0
+_INTERVAL_IN_A_PIPE: Final = 10.0
+"""Seconds between two signs of life."""
+_LOOK: Final = 0.1
+"""Seconds between two looks for a signal."""
+
+
+def run(port: int, seconds: float | None, *, open_page: bool) -> None:
+    """Run the demo for `seconds`, or until a signal; `port` is the page's, 0 a free one. Raises `OSError`."""
+    record = FoldedRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
+    with interruption.politely():
+        with BackgroundCluster(ClusterSpec.replica_set(3), network=record) as cluster:
+            page = cluster.serve_ui(port).page
+            shop = Shop(cluster.uri)
+            with shop.open(), suppress(interruption.Interrupted):
+                _introduce(page, cluster.uri)
+                if open_page:
+                    click.launch(page)
+                _watch(shop, record.totals, seconds)
+        interruption.forget()
+    record.totals.finish()
+    kinds = ", ".join(f"{name} {count}" for name, count in sorted(shop.failures.items()))
+    click.echo()
+    for line in record.totals.table():
+        click.echo(line)
+    click.echo(f"{shop.orders} orders, {shop.failures.total()} failed{f': {kinds}' if kinds else ''}")
+
+
+def _introduce(page: str, uri: str) -> None:
+    click.echo(f"A shop orders from {uri}")
+    click.echo(f"Live page: {page}\n\nOn the page, click")
+    for number, each in enumerate(_TO_CLICK, 1):
+        click.echo(f"  {number}. {each}")
+    click.echo("\nCtrl-C ends it.\n")
+
+
+def _watch(shop: Shop, totals: OperationTotals, seconds: float | None) -> None:
+    """Tell how the shop is doing until the time is over."""
+    is_watched = sys.stdout.isatty()
+    interval = _INTERVAL if is_watched else _INTERVAL_IN_A_PIPE
+    began = time.monotonic()
+    end = inf if seconds is None else began + seconds
+    due = began + interval
+    while (now := time.monotonic()) < end:
+        interruption.check()
+        Event().wait(min(_LOOK, end - now))
+        if time.monotonic() < min(due, end):
+            continue
+        due += interval
+        line = (
+            f"{time.monotonic() - began:4.0f} s   {shop.orders} orders, {shop.failures.total()} failed;"
+            f" {totals.requests} requests"
+        )
+        click.echo(f"\r\x1b[K{line}" if is_watched else line, nl=not is_watched)
