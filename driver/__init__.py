@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from driver.cmap.metadata import DriverInfo
 from driver.concerns import ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08, Edition
 from driver.errors import DriverError
 from driver.server_api import ServerApi
+from mongowire.package import face
 
 if TYPE_CHECKING:
     from driver.client import AsyncClient
     from driver.gridfs.bucket import GridFSBucket
+
+    __version__: str
 
 __all__ = [
     "EDITION_2026_02_20",
@@ -29,15 +32,7 @@ __all__ = [
     "WriteConcern",
 ]
 
+_AT_FIRST_USE: Final = {"AsyncClient": "driver.client", "GridFSBucket": "driver.gridfs.bucket"}
+"""The modules that are imported when they are asked for: they bring asyncio with them, and ssl."""
 
-def __getattr__(name: str) -> Any:
-    # Imported when they are asked for: they bring asyncio with them, and ssl.
-    if name == "AsyncClient":
-        from driver.client import AsyncClient  # noqa: PLC0415
-
-        return AsyncClient
-    if name == "GridFSBucket":
-        from driver.gridfs.bucket import GridFSBucket  # noqa: PLC0415
-
-        return GridFSBucket
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = face(__name__, __all__, _AT_FIRST_USE)

@@ -6,17 +6,19 @@ async with fakeserver.start(ClusterSpec.replica_set(3)) as cluster:
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fakeserver.access.user_spec import UserSpec
 from fakeserver.assembly.starting import Starting, start
 from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology
+from mongowire.package import face
 
 if TYPE_CHECKING:
     from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.control.scenario.bundled import load_scenario
     from fakeserver.deployment.tls_spec import TlsSpec
+
+    __version__: str
 
 __all__ = [
     "BackgroundCluster",
@@ -30,7 +32,6 @@ __all__ = [
     "start",
 ]
 
-
 _AT_FIRST_USE: Final = {
     "BackgroundCluster": "fakeserver.assembly.background",
     "TlsSpec": "fakeserver.deployment.tls_spec",
@@ -38,8 +39,4 @@ _AT_FIRST_USE: Final = {
 }
 """The modules that are imported when they are asked for: they bring asyncio with them, and ssl, and YAML."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in _AT_FIRST_USE:
-        return getattr(import_module(_AT_FIRST_USE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = face(__name__, __all__, _AT_FIRST_USE)

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
     from fakeserver.deployment.spec import ClusterSpec
 
 _OPTIONS: Final = {
-    "topology": ("kind of deployment: single, replicaset, sharded or load-balanced", "replicaset"),
-    "members": ("number of members of a replica set", "3"),
-    "mongos": ("number of mongos of a sharded cluster", "2"),
-    "profile": ("MongoDB release that the servers imitate", "8.2"),
-    "seed": ("seed for every random choice of the servers", "0"),
-    "unmet": ("a test whose fault or expectation was never met: fail or ignore", "fail"),
-    "scope": ("tests that share a deployment, reset after each: function, module or session", "function"),
+    "topology": ("NAME", "kind of deployment: single, replicaset, sharded or load-balanced", "replicaset"),
+    "members": ("N", "number of members of a replica set", "3"),
+    "mongos": ("N", "number of mongos of a sharded cluster", "2"),
+    "profile": ("RELEASE", "MongoDB release that the servers imitate", "8.2"),
+    "seed": ("N", "seed for every random choice of the servers", "0"),
+    "unmet": ("fail|ignore", "a test whose fault or expectation was never met: fail or ignore", "fail"),
+    "scope": (
+        "function|module|session",
+        "tests that share a deployment, reset after each: function, module or session",
+        "function",
+    ),
 }
 _SCOPES: Final = ("function", "module", "session")
 _SESSION: Final = "fakeserver_session"
@@ -105,8 +109,8 @@ _OF_SESSION: Final = pytest.StashKey[tuple["_Shared", "Description"]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--fakeserver-…` for one run and `fakeserver_…` for the ini file."""
     group = parser.getgroup("fakeserver", "fakeserver: fake MongoDB deployments")
-    for name, (help_text, default) in _OPTIONS.items():
-        group.addoption(f"--fakeserver-{name}", help=f"{help_text} (default: {default})")
+    for name, (metavar, help_text, default) in _OPTIONS.items():
+        group.addoption(f"--fakeserver-{name}", metavar=metavar, help=f"{help_text} (default: {default})")
         parser.addini(f"fakeserver_{name}", help_text, default=default)
 
 

@@ -19,6 +19,7 @@ from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode
 from mongowire.documents.suggestions import did_you_mean
+from mongowire.package import version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -164,13 +165,7 @@ def _discard(stream: TextIO) -> None:
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
     if wanted:
-        from importlib import metadata  # noqa: PLC0415 - slow to import
-
-        try:
-            version = metadata.version("pushbackd")
-        except metadata.PackageNotFoundError:
-            version = "(run from its sources, not installed)"
-        click.echo(f"pushbackd {version}")
+        click.echo(f"pushbackd {version()}")
         ctx.exit()
 
 

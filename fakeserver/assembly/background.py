@@ -10,8 +10,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
-from fakeserver.assembly.starting import start
-from fakeserver.deployment.spec import ClusterSpec
+from fakeserver.assembly.starting import spec_of, start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster, Node
     from fakeserver.deployment.records.journal import Journal
     from fakeserver.deployment.served import Served
+    from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.waiting.outcome import VerbOutcome
     from mongowire.ports import Network
 
@@ -47,7 +47,7 @@ class BackgroundCluster:
         It is on TCP, or on a `network` over that.
         """
         self._started = spec
-        self.spec = spec if isinstance(spec, ClusterSpec) else spec.spec
+        self.spec = spec_of(spec)
         self._network = network
         self._rules: list[str] = []
         """The rules that `fail_command` has added, by names that are never used again."""
@@ -130,8 +130,8 @@ class BackgroundCluster:
     def serve_ui(self, port: int = 0, token: str | None = None) -> Served:
         """Serve the verbs over HTTP and the live page, on loopback, until the deployment stops.
 
-        `page` of what this returns is the address to open; docs/UI.md lists the routes. Raises `ControlError`
-        if the extra `ui` is not installed, `OSError` if the port is taken.
+        `page` of what this returns is the address to open; docs/UI.md lists the routes. Raises `OSError` if
+        the port is taken.
         """
         return self.run(lambda: self.cluster.serve_ui(port, token))
 

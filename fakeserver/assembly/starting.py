@@ -5,7 +5,7 @@ What a server is made of is imported when one starts: who imports `fakeserver` m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fakeserver.deployment.spec import ClusterSpec
 
@@ -38,12 +38,23 @@ def start(
     return Starting(spec, network=network, clock=clock, rng=rng, log_sink=log_sink)
 
 
+def spec_of(described: ClusterSpec | Scenario) -> ClusterSpec:
+    """Return the description of a deployment. Raises `TypeError` for what is none."""
+    spec = described if isinstance(described, ClusterSpec) else getattr(described, "spec", None)
+    if not isinstance(spec, ClusterSpec):
+        raise TypeError(
+            f"a deployment is described by a ClusterSpec or a scenario, not by {described!r}:"
+            " ClusterSpec.replica_set(3), or load_scenario(…)"
+        )
+    return spec
+
+
 class Starting:
     """A deployment that is about to start."""
 
     def __init__(self, spec: ClusterSpec | Scenario, **ports: Any) -> None:
         self._scenario = None if isinstance(spec, ClusterSpec) else spec
-        self._spec = spec if isinstance(spec, ClusterSpec) else spec.spec
+        self._spec = spec_of(spec)
         self._ports = ports
         self._cluster: Cluster | None = None
 
@@ -62,6 +73,15 @@ class Starting:
 
     def __await__(self) -> Generator[Any, None, Cluster]:
         return self._start().__await__()
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError(
+            "fakeserver.start is for `async with`; without an event loop, use"
+            " `with fakeserver.BackgroundCluster(spec) as server`"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Be found by `with`, which looks for it before it enters."""
 
     async def __aenter__(self) -> Cluster:
         return await self._start()

@@ -12,6 +12,7 @@ from fakeserver.access.users import UserStore
 from fakeserver.deployment.doors import sides_of
 from fakeserver.deployment.flow_monitor import FlowMonitors
 from fakeserver.deployment.node import Node
+from fakeserver.deployment.on_loop import on_loop
 from fakeserver.deployment.records.events import ServerChanged
 from fakeserver.deployment.replication.default_concerns import DefaultConcerns
 from fakeserver.deployment.replication.history import Owner
@@ -212,6 +213,7 @@ class Cluster(Owner):
         address = join_address(spec.host, port)
         node.member = Member(number, address, object_id(self.clock, node.rng), role, spec=described)
 
+    @on_loop
     async def stop(self) -> None:
         """Close every listener and connection, and cancel every task. Stopping twice is allowed."""
         self.rules.clear()
@@ -234,12 +236,12 @@ class Cluster(Owner):
             ended = self._ended
             await ended.wait()
 
+    @on_loop
     async def serve_ui(self, port: int = 0, token: str | None = None) -> Served:
         """Serve the verbs over HTTP and the live page, on loopback, until the deployment stops.
 
         `page` of what this returns is the address to open; docs/UI.md lists the routes. Raises `ControlError`
-        if the extra `ui` is not installed or the deployment runs in virtual time, `OSError` if the port is
-        taken.
+        for a deployment in virtual time, `OSError` if the port is taken.
         """
         return await self._makers.ui(self, port, token)
 
@@ -393,6 +395,7 @@ class Cluster(Owner):
         """End the partition."""
         self.partition()
 
+    @on_loop
     async def add_server(self) -> Node:
         """Start another server, which is no member of the replica set yet, and return it.
 
@@ -408,6 +411,7 @@ class Cluster(Owner):
         node.open()
         return node
 
+    @on_loop
     async def add_member(self, spec: MemberSpec | None = None) -> Node:
         """Start another server, make it a member of the replica set, and return it.
 

@@ -12,6 +12,7 @@ from fakeserver.deployment.counters import Counters
 from fakeserver.deployment.doors import Door, Doors
 from fakeserver.deployment.logs.log_lines import COUNTED, LOGGED, lines_of
 from fakeserver.deployment.logs.log_tally import LogTally
+from fakeserver.deployment.on_loop import on_loop
 from fakeserver.deployment.outages import Outages
 from fakeserver.deployment.records.events import FailPointSet, ParameterSet, ServerChanged
 from fakeserver.deployment.replication.hello import topology_version
@@ -320,6 +321,7 @@ class Node(Owner):
         for connection in list(self.connections.values()):
             connection.abort("the server stops")
 
+    @on_loop
     async def stop(self) -> None:
         """Stop accepting, and reset every connection."""
         self.halt()
@@ -328,6 +330,7 @@ class Node(Owner):
 
     # Outages, lag and freezes.
 
+    @on_loop
     async def kill(self) -> None:
         """End it at once, as SIGKILL does: connections are reset, and nothing listens.
 
@@ -335,6 +338,7 @@ class Node(Owner):
         """
         await self.outages.kill()
 
+    @on_loop
     async def shut_down(self, *, quiesce: float = 0.0) -> None:
         """End it in order: a primary steps down, waiting requests get 11600, connections are closed.
 
@@ -343,6 +347,7 @@ class Node(Owner):
         """
         await self.outages.shut_down(quiesce=quiesce)
 
+    @on_loop
     async def start(self) -> None:
         """Start it again, on its port: a new process, with its data and without cursors or fail points.
 

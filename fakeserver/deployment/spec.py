@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.access.user_spec import UserSpec
 from fakeserver.profile import DEFAULT_PROFILE, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.access.user_spec import UserSpec
     from fakeserver.deployment.tls_spec import TlsSpec
 
 STORAGES = ("memory", "mongomock")
@@ -110,6 +111,52 @@ class MemberSpec:
         return not self.hidden and not self.delay
 
 
+def _topology(name: object) -> Topology:
+    """Return the topology of this name. Raises `ValueError`."""
+    try:
+        return Topology(topology_name(str(name)))
+    except ValueError:
+        raise ValueError(f"topology must be one of {', '.join(Topology)}, not {name!r}") from None
+
+
+def _is_a(value: object, kind: type) -> bool:
+    """Return whether a value is of a kind; True and False are no numbers, whole numbers are numbers."""
+    if isinstance(value, bool) and kind is not bool:
+        return False
+    return isinstance(value, int | float if kind is float else kind)
+
+
+def _tuple_of(kind: type, values: object, name: str) -> tuple[Any, ...]:
+    """Return values of a kind as a tuple. Raises `TypeError`."""
+    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (None,)
+    if not all(_is_a(each, kind) for each in found):
+        number = "a whole number, or " if kind is MemberSpec else ""
+        raise TypeError(f"{name} must be {number}a sequence, each {_WORDS[kind]}, not {values!r}")
+    return found
+
+
+_WORDS: Final[Mapping[type, str]] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    UserSpec: "a UserSpec",
+    MemberSpec: "a MemberSpec",
+}
+_KINDS: Final[Sequence[tuple[Sequence[str], type]]] = (
+    (("mongos", "shards", "seed", "journal_records", "journal_bytes"), int),
+    (("election_delay",), float),
+    (("set_name", "host", "profile", "storage"), str),
+    (("auth", "javascript"), bool),
+)
+_SEQUENCES: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("ports", "balancer_ports", "priority_ports", "proxy_ports"), int),
+    "compressors": str,
+    "users": UserSpec,
+}
+"""The fields of a deployment that are checked for their types, and the kinds of their values."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
     """A deployment's description.
@@ -163,7 +210,12 @@ class ClusterSpec:
     storage: str = STORAGES[0]
 
     def __post_init__(self) -> None:
-        """Refuse a deployment that cannot run, with a message that names the field."""
+        """Refuse a deployment that cannot run, with a message that names the field.
+
+        Raises `ValueError`, and `TypeError` for a value of another type. Sequences become tuples, and names
+        of topologies topologies.
+        """
+        self._take_types()
         self._check_members()
         self._check_routers()
         self._check_ports()
@@ -182,13 +234,22 @@ class ClusterSpec:
             raise ValueError(f"journal_records must be 1 or more, not {self.journal_records}")
         if self.journal_bytes < 0:
             raise ValueError(f"journal_bytes must not be negative, as {self.journal_bytes} is")
-        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
-        object.__setattr__(self, "users", tuple(self.users))
         Profile.named(self.profile)
 
+    def _take_types(self) -> None:
+        object.__setattr__(self, "topology", _topology(self.topology))
+        if not _is_a(self.members, int):
+            object.__setattr__(self, "members", _tuple_of(MemberSpec, self.members, "members"))
+        for names, kind in _KINDS:
+            for name in names:
+                if not _is_a(value := getattr(self, name), kind):
+                    raise TypeError(f"{name} must be {_WORDS[kind]}, not {value!r}")
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        for name, kind in _SEQUENCES.items():
+            if (value := getattr(self, name)) is not None or name != "compressors":
+                object.__setattr__(self, name, _tuple_of(kind, value, name))
+
     def _check_members(self) -> None:
-        if not isinstance(self.members, int):
-            object.__setattr__(self, "members", tuple(self.members))
         count = self.members if isinstance(self.members, int) else len(self.members)
         if not 1 <= count <= _MAX_MEMBERS:
             raise ValueError(f"members must be from 1 to {_MAX_MEMBERS}, not {count}")
@@ -241,6 +302,8 @@ class ClusterSpec:
     def standalone(cls, **facts: Any) -> ClusterSpec:
         """Describe one server that replicates nothing."""
         return cls(topology=Topology.SINGLE, **facts)
+
+    single = standalone
 
     @classmethod
     def replica_set(cls, members: int | Sequence[MemberSpec] = 3, **facts: Any) -> ClusterSpec:

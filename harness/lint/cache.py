@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from hashlib import blake2b
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.lint.findings import Finding
 from harness.lint.json_copy import copy_of
 from harness.running.cache_folder import read_cached, write_cached
+from mongowire.package import version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,10 +75,6 @@ def _name(path: Path) -> str:
 
 
 def _version() -> str:
-    try:
-        release = metadata.version("pushbackd")
-    except metadata.PackageNotFoundError:
-        release = ""
     packages = Path(__file__).parent.parent.parent
     sources = (
         source
@@ -86,4 +82,4 @@ def _version() -> str:
         for source in (sorted((packages / name).rglob("*.py")) or [packages / name])
     )
     states = ((state.st_size, state.st_mtime_ns) for state in (source.stat() for source in sources))
-    return blake2b(repr((release, *states)).encode(), digest_size=16).hexdigest()
+    return blake2b(repr((version(), *states)).encode(), digest_size=16).hexdigest()

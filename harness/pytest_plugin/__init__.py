@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.pytest_plugin.options import DEPLOYMENT, OPTIONS, SUFFIXES, PluginOptions, ini_name
+from harness.pytest_plugin.options import DEPLOYMENT, METAVARS, OPTIONS, SUFFIXES, PluginOptions, ini_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +24,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--pushbackd-…` for one run and `pushbackd_…` for the ini file; both take several values."""
     group = parser.getgroup("pushbackd", "pushbackd: scenarios against drivers")
     for name, (help_text, default) in OPTIONS.items():
-        group.addoption(f"--pushbackd-{name}", action="append", help=f"{help_text} (may be repeated)")
+        group.addoption(
+            f"--pushbackd-{name}",
+            action="append",
+            metavar=METAVARS.get(name, name.upper()),
+            help=f"{help_text} (may be repeated)",
+        )
         parser.addini(f"pushbackd_{name}", help_text, type="args", default=default)
     for name, help_text in DEPLOYMENT.items():
-        group.addoption(f"--pushbackd-{name}", help=help_text)
+        group.addoption(f"--pushbackd-{name}", metavar="URI", help=help_text)
         parser.addini(ini_name(name), help_text, default="")
     parser.addini(
         "pushbackd_scenarios", "folders or globs of the scenario files to collect", type="args", default=[]

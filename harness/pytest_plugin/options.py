@@ -30,6 +30,9 @@ OPTIONS = {
     "seed": ("seed for every random choice", ["0"]),
     "reruns": ("how often a case that failed in real time runs again: a busy machine is late", ["2"]),
 }
+METAVARS = {"profile": "RELEASE", "time": "CLOCK", "edition": "DATE", "seed": "N", "reruns": "N"}
+"""What stands for the value of an option in the help; of others their name."""
+
 DEPLOYMENT = {
     "uri": "connection string of servers to run on instead, or env; collections there are dropped",
     "uri-multi": "connection string of the load balancer of all mongos, where uri is of the balancer of one",

@@ -20,8 +20,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.report import picture
-from harness.report.results_file import version
 from harness.running.result import ResultStatus
+from mongowire.package import version
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:

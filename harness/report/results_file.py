@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from importlib import metadata
 from inspect import Parameter, signature
 from math import isfinite
 from types import NoneType, UnionType
@@ -36,6 +35,7 @@ import jsonschema_rs
 from harness.running.plan import Settings
 from harness.running.result import Result
 from harness.unified.uri import ConnectionString
+from mongowire.package import version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,14 +69,6 @@ class RunHeader:
 def _shown(uri: str) -> str:
     """Return a connection string as others may read it."""
     return ConnectionString.of(uri).redacted() if uri else ""
-
-
-def version() -> str:
-    """Return the installed version of this program."""
-    try:
-        return metadata.version("pushbackd")
-    except metadata.PackageNotFoundError:
-        return "from its sources"
 
 
 class ResultsWriter:

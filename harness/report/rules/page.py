@@ -8,10 +8,10 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from harness.report.page import minute_of
-from harness.report.results_file import version
 from harness.report.rules.notes import shown
 from harness.report.rules.rulebook import rules, specifications
 from harness.report.rules.table import RuleVerdict
+from mongowire.package import version
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:

@@ -47,10 +47,7 @@ def test_the_help_of_the_group_and_that_of_a_subcommand_are_of_one_command(name:
 
 def test_the_version_is_that_of_the_installed_distribution() -> None:
     done = CliRunner().invoke(cli, ["--version"])
-    try:
-        expected = metadata.version("pushbackd")
-    except metadata.PackageNotFoundError:
-        expected = "(run from its sources, not installed)"
+    expected = metadata.version("pushbackd")
     assert (done.exit_code, done.stdout) == (ExitCode.PASSED, f"pushbackd {expected}\n")
 
 
