@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.access.session_listing import SessionListing
+from fakeserver.access.session import SessionListing
 from fakeserver.commands.administration.operations import current_operations
 from fakeserver.commands.catalog.statistics import collection_stats
 from fakeserver.errors import CommandError
