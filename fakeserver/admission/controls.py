@@ -38,7 +38,7 @@ import bson
 from bson import Int64
 
 from fakeserver.admission import ticket_sizes
-from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters
+from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters, TicketHolder
 from fakeserver.admission.exemptions import AddressRanges, ApplicationNames
 from fakeserver.admission.flow_control import FlowControl, FlowControlParameters
 from fakeserver.admission.pacing import EGRESS, Pacing
@@ -46,7 +46,6 @@ from fakeserver.admission.prioritization import Prioritization
 from fakeserver.admission.rate_limiter import NEWEST_STATS, RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
-from fakeserver.admission.tickets import TicketHolder
 from fakeserver.admission.warnings import RATE, RATE_SWITCH
 from fakeserver.errors import CommandError
 from fakeserver.waiting.bell import Bell

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Int64
 
+from fakeserver.admission.execution_control import TicketHolder
 from fakeserver.admission.exemptions import ApplicationNames
-from fakeserver.admission.tickets import TicketHolder
 from fakeserver.errors import CommandError
 from mongowire.codes import ErrorCode
 

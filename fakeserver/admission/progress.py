@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from fakeserver.admission.controls import AdmissionControl
+    from fakeserver.admission.execution_control import Priority, Ticket
     from fakeserver.admission.invocations import TicketPool
     from fakeserver.admission.rate_limiter import Reserved
-    from fakeserver.admission.tickets import Priority, Ticket
 
 
 ADMITTED: Final = "admitted"

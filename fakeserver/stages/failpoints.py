@@ -13,15 +13,15 @@ import math
 from typing import TYPE_CHECKING
 
 from fakeserver.errors import expired
-from fakeserver.request.pipeline import PASS, RESPOND, Action, Disconnect, Stage, Step
-from fakeserver.settings.failpoints import FAIL_COMMAND
+from fakeserver.request.pipeline import PASS, RESPOND, Action, Disconnect, Outcome, Stage, Step
+from fakeserver.settings.failpoints import APPEND_HELLO_OK, FAIL_COMMAND, WAIT_IN_HELLO
 from fakeserver.waiting.pause import Await
 
 if TYPE_CHECKING:
     from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
-    from fakeserver.request.stage import Enter, Shape
+    from fakeserver.request.stage import Enter, Leave, Shape
     from fakeserver.settings.failpoints import CommandFault
 
 
@@ -75,3 +75,56 @@ def _still_blocked(request: RequestContext, fault: CommandFault, now: float) -> 
     """
     late = request.deadline is not None and now >= request.deadline
     return math.isinf(fault.block) and not late and request.node.fail_points.is_configured(FAIL_COMMAND)
+
+
+# The fail points of hello besides `failCommand`: one lets it wait, one adds a field to its reply.
+
+
+class HelloFailPoints(Stage):
+    """Stands directly in front of the run: a hello that waits here has not begun to await a change.
+
+    So its `maxAwaitTimeMS` begins after the block, as on a server, whose fail point is in the command itself.
+    """
+
+    step = Step.EXECUTION_CONTROL
+
+    @classmethod
+    def concerns(cls, spec: CommandSpec) -> bool:
+        return spec.handshake
+
+    def entry(self, _spec: CommandSpec | None, _shape: Shape, node: Node) -> Enter | None:
+        return self.enter if node.fail_points.active else None
+
+    def exit(self, _spec: CommandSpec, _shape: Shape, node: Node) -> Leave | None:
+        return self.leave if node.fail_points.active else None
+
+    def enter(self, request: RequestContext, now: float) -> Action:
+        fail_points = request.node.fail_points
+        name, until = request.faults.hello_waits or (None, 0.0)
+        if name is None and fail_points.active:
+            name, until = _begin(request, now)
+            request.faults.hello_waits = None if name is None else (name, until)
+        # Without a delay it lasts until the fail point is switched off; the bell rings for any that changes.
+        over = now >= until or (math.isinf(until) and not fail_points.is_configured(name or ""))
+        if name is None or over:
+            return PASS
+        return Await(fail_points.changed if math.isinf(until) else None, until)
+
+    def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
+        node, connection = request.node, request.connection
+        if not node.fail_points.active or request.response.body is None:
+            return
+        name = APPEND_HELLO_OK[node.is_mongos]
+        if node.fail_points.tells_hello_ok(name, connection.thread_name):
+            request.response.body = {**request.response.body, "clientSupportsHello": connection.hello_ok}
+
+
+def _begin(request: RequestContext, now: float) -> tuple[str | None, float]:
+    """Return the fail point that a hello waits for, and until when."""
+    node = request.node
+    for name in (WAIT_IN_HELLO[node.is_mongos], WAIT_IN_HELLO[-1]):
+        delay = node.fail_points.hello_delay(name, internal=request.connection.internal_client)
+        if delay is not None:
+            request.record_hit(name, "block")
+            return name, now + delay
+    return None, now

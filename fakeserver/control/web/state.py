@@ -12,8 +12,8 @@ from fakeserver.control.control import Control
 from fakeserver.control.scenario.player import Player
 
 if TYPE_CHECKING:
+    from fakeserver.admission.execution_control import TicketHolder
     from fakeserver.admission.rate_limiter import RateLimiter
-    from fakeserver.admission.tickets import TicketHolder
     from fakeserver.control.web.tally import RequestTally
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.node import Node

@@ -17,7 +17,7 @@ from fakeserver.waiting.bell import Bell
 from harness.sim.clock import NothingScheduled
 
 if TYPE_CHECKING:
-    from fakeserver.admission.tickets import Ticket
+    from fakeserver.admission.execution_control import Ticket
 
 _FIND = {"find": "c", "$db": "db"}
 _LAGGING = ClusterSpec.replica_set(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fakeserver.admission.tickets import Overflow, Priority, Ticket, TicketHolder
+from fakeserver.admission.execution_control import Overflow, Priority, Ticket, TicketHolder
 
 
 @pytest.mark.spec("SAC-28")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fakeserver.admission.token_bucket import TokenBucket
+from fakeserver.admission.rate_limiter import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

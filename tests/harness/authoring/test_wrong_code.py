@@ -199,7 +199,7 @@ def test_nothing_that_matches_is_an_error(tmp_path: Path) -> None:
 
 HELD = """\
 from driver.policy.backpressure import Backoff
-from fakeserver.admission.tickets import UNLIMITED
+from fakeserver.admission.execution_control import UNLIMITED
 
 def test_one(): assert Backoff().before(1, 0.5) >= 0
 
@@ -237,7 +237,7 @@ print(*sorted(test.rpartition("_")[2] for test in failed[mutants[0].name]))
                 "one",
                 "UNLIMITED: Final = 2**31 - 1",
                 "UNLIMITED: Final = 7",
-                "fakeserver/admission/tickets.py",
+                "fakeserver/admission/execution_control.py",
             ),
             "three",
             id="what is imported is the mutant's, though pytest rewrites its package",

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import fakeserver.stages.concerns
 import fakeserver.stages.execution
 import fakeserver.stages.replying
-from fakeserver.admission.token_bucket import TokenBucket
+from fakeserver.admission.rate_limiter import TokenBucket
 from fakeserver.change_streams.stream import ChangeStream
 from fakeserver.change_streams.tokens import StreamPosition
 from fakeserver.commands.context import CommandContext
