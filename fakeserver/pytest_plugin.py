@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.assembly.description import Description
+    from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
+
 
 _OPTIONS: Final = {
     "topology": ("NAME", "kind of deployment: single, replicaset, sharded or load-balanced", "replicaset"),
@@ -54,7 +56,7 @@ class _Use:
 
     def unmet(self) -> list[str]:
         """Return a line for each fault and expectation that was never met."""
-        from fakeserver.control.unmet import unmet  # noqa: PLC0415 - tests without servers pay nothing
+        from fakeserver.pytest_plugin import unmet  # noqa: PLC0415 - tests without servers pay nothing
 
         try:
             return self.cluster.call(lambda: unmet(self.cluster.cluster))
@@ -295,3 +297,13 @@ def _note_session(item: pytest.Item) -> None:
     if _SESSION in getattr(item, "fixturenames", ()) and _OF_SESSION in item.config.stash:
         shared, described = item.config.stash[_OF_SESSION]
         _note(item, _SESSION, shared.lend(described), shared)
+
+
+def unmet(cluster: Cluster) -> list[str]:
+    """Return a text for each fault and each expectation that was never met, in the order of their setting."""
+    points = [str(use) for use in cluster.fail_point_uses.never_met()]
+    entries = (*cluster.rules.removed, *cluster.rules.entries)
+    rules = [text for text in (entry.never_met for entry in entries) if text is not None]
+    listed = cluster.faults.registry.documents(cluster.clock.now())
+    faults = [f"fault {each['id']} (at: {each['at']})" for each in listed if not each["hits"]]
+    return [*points, *rules, *faults]

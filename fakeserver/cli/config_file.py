@@ -10,14 +10,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.control.scenario.loader import read
-from fakeserver.control.scenario.places import ProblemReport
+from fakeserver.control.scenario.loader import ProblemReport, read
 from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fakeserver.control.scenario.places import PlacedValue
+    from fakeserver.control.scenario.loader import PlacedValue
 
 
 class _Key(NamedTuple):

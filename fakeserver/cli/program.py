@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from fakeserver.cli.config_file import arguments_of
 from fakeserver.cli.description import scenario_of, spec_of
-from fakeserver.cli.log_output import drop_stderr, log_output
-from fakeserver.cli.mistakes import BAD_INPUT, CANNOT_START, cut
-from fakeserver.cli.options import IGNORED_FLAGS, IGNORED_VALUES, parser
-from fakeserver.cli.running import Serving, serve
+from fakeserver.cli.options import BAD_INPUT, CANNOT_START, IGNORED_FLAGS, IGNORED_VALUES, cut, parser
+from fakeserver.cli.running import Serving, drop_stderr, log_output, serve
 from fakeserver.control.client import ControlClient, ServerStatus
 from fakeserver.control.registry import Registry, check_id
-from fakeserver.control.scenario.places import ScenarioFileError
+from fakeserver.control.scenario.loader import ScenarioFileError
 from fakeserver.deployment.garbage import collected_when_idle
 from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES

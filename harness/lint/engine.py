@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import fakeserver
-from fakeserver.control.scenario.places import ScenarioFileError
+from fakeserver.control.scenario.loader import ScenarioFileError
 from harness.formats import UNIFIED, format_of, is_for_servers
 from harness.formats.grammar import check
 from harness.lint.findings import Finding, Problem

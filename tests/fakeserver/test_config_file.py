@@ -6,7 +6,7 @@ import pytest
 
 from fakeserver.cli import options_of, spec_of
 from fakeserver.cli.config_file import arguments_of
-from fakeserver.control.scenario.places import ScenarioFileError
+from fakeserver.control.scenario.loader import ScenarioFileError
 from fakeserver.deployment.spec import ClusterSpec
 
 if TYPE_CHECKING:

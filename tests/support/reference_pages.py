@@ -24,7 +24,7 @@ from driver.database import Database
 from fakeserver import rules
 from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.cli import parser
-from fakeserver.cli.mistakes import filled
+from fakeserver.cli.options import filled
 from fakeserver.control.verbs.form import Applies
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.profile import PROFILES

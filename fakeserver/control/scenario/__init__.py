@@ -1,7 +1,6 @@
 """Scenario files for servers: a deployment, what it holds, what fails in it, and verbs on a timeline.
 
-    loader      YAML text -> values that know their places
-    forms       values that are checked against a list of arguments, with every error at its place
+    loader      YAML text -> values that know their places, checked against a list of arguments
     triggers    `at`, `after`, `when`, `every`, `for`, `until`: their grammar
     building    checked values -> `model.Scenario`
     timeline    what is due now: pure, for any clock

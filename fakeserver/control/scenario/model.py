@@ -11,7 +11,7 @@ from fakeserver.control.scenario.triggers import AnsweredRequests, Condition, In
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.control.scenario.places import Place
+    from fakeserver.control.scenario.loader import Place
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
 

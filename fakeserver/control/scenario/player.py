@@ -10,11 +10,10 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from fakeserver.control.scenario.places import FileProblem, ScenarioFileError
-from fakeserver.control.scenario.readings import Readings
+from fakeserver.control.scenario.loader import FileProblem, ScenarioFileError
 from fakeserver.control.scenario.timeline import Timeline
-from fakeserver.control.scenario.undoing import undo_of
-from fakeserver.control.verbs.table import VERBS
+from fakeserver.control.scenario.triggers import Readings
+from fakeserver.control.verbs.table import VERBS, undo_of
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Await, Pause
 from mongowire.documents.errors import ControlError
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakeserver.control.control import Control
+    from fakeserver.control.scenario.loader import Place
     from fakeserver.control.scenario.model import Scenario
-    from fakeserver.control.scenario.places import Place
     from fakeserver.control.scenario.timeline import Act
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.node import Node

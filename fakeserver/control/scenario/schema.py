@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.scenario import settings
-from fakeserver.control.scenario.entries import is_a_step
+from fakeserver.control.scenario.building import is_a_step
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.network import fault_effects, faults
 from fakeserver.rules import parsing as rules

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from fakeserver.control.scenario.model import TimelineEntry
-    from fakeserver.control.scenario.readings import Readings
-    from fakeserver.control.scenario.triggers import Trigger
+    from fakeserver.control.scenario.triggers import Readings, Trigger
 
 POLL_SECONDS: Final = 0.05
 """The period in which conditions are looked at that nothing announces: rates and queues."""

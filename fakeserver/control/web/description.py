@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.verbs.table import VERBS
-from fakeserver.control.web.units import UNITS
+from fakeserver.control.web.door import UNITS
 from mongowire.documents.arguments import Kind
 
 if TYPE_CHECKING:

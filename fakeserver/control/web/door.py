@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import json_util
 from starlette.responses import Response
 
 from fakeserver.control.verbs.table import VERBS
-from fakeserver.control.web.units import UNITS
-from mongowire.documents.arguments import from_json
+from mongowire.documents.arguments import Kind, from_json
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
@@ -23,6 +22,22 @@ if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
     from mongowire.documents.arguments import Argument
+
+
+UNITS: Final = {
+    Kind.DURATION: "seconds, or a text: 200ms, 5s, 1m30s",
+    Kind.SHARE: "0 to 1, or a percentage: 2%",
+    Kind.SIZE: "bytes, or a text: 16KB",
+    Kind.SERVER: "name, address, primary, secondary or mongos",
+    Kind.SERVERS: "names, parted by commas, or all",
+    Kind.GROUPS: "groups parted by spaces, their members by commas: node0,clients node1,node2",
+    Kind.CODES: "numbers or names, parted by commas",
+    Kind.MODE: "alwaysOn, off, a number of times, or a JSON object",
+    Kind.NAMES: "texts, parted by commas",
+    Kind.DOCUMENT: "a JSON object",
+    Kind.DOCUMENTS: "a JSON array of objects",
+}
+"""What a value of a kind is written in."""
 
 
 class HttpDoor:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.scenario.loader import read
-from fakeserver.control.scenario.places import ProblemReport
+from fakeserver.control.scenario.loader import ProblemReport, read
 from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from fakeserver.control.scenario.places import PlacedValue
+    from fakeserver.control.scenario.loader import PlacedValue
 
 _MEMBER: Final = ("arbiterOnly",)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakeserver.change_streams.delta import delta_of
+from fakeserver.change_streams.events import delta_of
 from fakeserver.storage.port.engine import Changed, Namespace, Query, Update
 from fakeserver.storage.store.memory_engine import MemoryEngine
 

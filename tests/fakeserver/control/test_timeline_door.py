@@ -10,8 +10,7 @@ from control_cases import CASES, NS, RIGHT_OF_KIND, WRONG_OF_KIND, Case
 
 import fakeserver
 from fakeserver.control.scenario.building import build
-from fakeserver.control.scenario.loader import read_text
-from fakeserver.control.scenario.places import ScenarioFileError
+from fakeserver.control.scenario.loader import ScenarioFileError, read_text
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.storage.port.engine import Namespace
 from harness.sim import run_virtual

@@ -10,8 +10,8 @@ from talking import LATENCY, REPLICA_SET, STANDALONE, Deployment, Talker, play, 
 
 from fakeserver import ClusterSpec
 from fakeserver.control.control import Control
-from fakeserver.control.unmet import unmet
 from fakeserver.deployment.records.events import CommandFinished
+from fakeserver.pytest_plugin import unmet
 from fakeserver.rules import (
     close,
     delay,

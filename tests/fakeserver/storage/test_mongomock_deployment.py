@@ -11,7 +11,7 @@ from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from fakeserver import BackgroundCluster, ClusterSpec
-from fakeserver.cli.mistakes import USAGE
+from fakeserver.cli.options import USAGE
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace, Query, Update
 from fakeserver.storage.store import mongomock_engine

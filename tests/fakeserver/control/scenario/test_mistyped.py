@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fakeserver.control.scenario.building import build
-from fakeserver.control.scenario.loader import read, read_text
-from fakeserver.control.scenario.places import ScenarioFileError
+from fakeserver.control.scenario.loader import ScenarioFileError, read, read_text
 from mongowire.documents import reader
 from mongowire.documents.reader import BYTES_MAX, DEPTH_MAX
 

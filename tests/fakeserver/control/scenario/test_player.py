@@ -10,8 +10,7 @@ from played import Play, play
 
 import fakeserver
 from fakeserver.control.scenario.building import build
-from fakeserver.control.scenario.loader import read_text
-from fakeserver.control.scenario.places import ScenarioFileError
+from fakeserver.control.scenario.loader import ScenarioFileError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

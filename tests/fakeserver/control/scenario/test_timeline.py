@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from fakeserver.control.scenario import triggers
+from fakeserver.control.scenario.loader import Place
 from fakeserver.control.scenario.model import TimelineEntry
-from fakeserver.control.scenario.places import Place
-from fakeserver.control.scenario.readings import Readings
 from fakeserver.control.scenario.timeline import POLL_SECONDS, Act, Timeline
-from fakeserver.control.scenario.triggers import AnsweredRequests, Instant
+from fakeserver.control.scenario.triggers import AnsweredRequests, Instant, Readings
 from fakeserver.deployment.records.events import CommandFinished, ConnectionAccepted, ConnectionClosed
 from fakeserver.deployment.records.journal import Journal
 from mongowire.documents.errors import ControlError
