@@ -16,7 +16,7 @@ from mongowire.package import face
 if TYPE_CHECKING:
     from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.control.scenario.bundled import load_scenario
-    from fakeserver.deployment.tls_spec import TlsSpec
+    from fakeserver.deployment.spec import TlsSpec
 
     __version__: str
 
@@ -34,7 +34,7 @@ __all__ = [
 
 _AT_FIRST_USE: Final = {
     "BackgroundCluster": "fakeserver.assembly.background",
-    "TlsSpec": "fakeserver.deployment.tls_spec",
+    "TlsSpec": "fakeserver.deployment.spec",
     "load_scenario": "fakeserver.control.scenario.bundled",
 }
 """The modules that are imported when they are asked for: they bring asyncio with them, and ssl, and YAML."""

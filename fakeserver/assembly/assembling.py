@@ -27,8 +27,7 @@ from fakeserver.deployment.logs.server_log import ServerLog
 from fakeserver.deployment.node import Node
 from fakeserver.deployment.parts import Parts, Process
 from fakeserver.deployment.probing_clock import ProbingClock
-from fakeserver.deployment.records.journal import Journal
-from fakeserver.deployment.records.journal_file import JournalFile
+from fakeserver.deployment.records.journal import Journal, JournalFile
 from fakeserver.deployment.records.record import Origin
 from fakeserver.deployment.replication.history import History
 from fakeserver.deployment.shard_clients import Shards

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import fakeserver
 from fakeserver.access.user_spec import UserSpec
 from fakeserver.cli.options import DEFAULT_MEMBERS, DEFAULT_MONGOS, REMOTE, TOPOLOGIES
-from fakeserver.deployment.spec import STORAGES, ClusterSpec, MemberSpec, Topology, topology_name
-from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
+from fakeserver.deployment.spec import (
+    STORAGES,
+    ClusterSpec,
+    MemberSpec,
+    TlsMode,
+    TlsSpec,
+    Topology,
+    topology_name,
+)
 
 if TYPE_CHECKING:
     import argparse

@@ -18,8 +18,7 @@ from mongowire.documents.errors import ControlError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from fakeserver.rules.book import RuleBook
-    from fakeserver.rules.entry import RuleEntry
+    from fakeserver.rules.book import RuleBook, RuleEntry
     from fakeserver.rules.holding import HeldRequest
 
 PATIENCE: Final = "10s"

@@ -20,7 +20,7 @@ from fakeserver.deployment.replication.state import Member, ReplicaSet, Role
 from fakeserver.deployment.shard import Shard
 from fakeserver.deployment.spec import MemberSpec, Topology, join_address, shard_name
 from fakeserver.deployment.ttl import TtlMonitor
-from fakeserver.settings.failpoint_uses import FailPointUses
+from fakeserver.settings.failpoints import FailPointUses
 from fakeserver.waiting.bell import Bell
 from mongowire.compression import available
 from mongowire.ids import object_id

@@ -10,8 +10,7 @@ from fakeserver.admission import warnings
 from fakeserver.deployment import ttl
 from fakeserver.deployment.counters import Counters
 from fakeserver.deployment.doors import Door, Doors
-from fakeserver.deployment.logs.log_lines import COUNTED, LOGGED, lines_of
-from fakeserver.deployment.logs.log_tally import LogTally
+from fakeserver.deployment.logs.log_lines import COUNTED, LOGGED, LogTally, lines_of
 from fakeserver.deployment.on_loop import on_loop
 from fakeserver.deployment.outages import Outages
 from fakeserver.deployment.records.events import FailPointSet, ParameterSet, ServerChanged

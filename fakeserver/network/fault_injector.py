@@ -1,20 +1,27 @@
-"""The faults of bytes of a deployment: the registry that decides, and the layers that perform."""
+"""The faults of bytes of a deployment: the registry that decides, and the layers that perform.
+
+A request may say the way of its own reply, as with MongoDB's test proxy for drivers:
+
+    {ping: 1, proxyTest: {actions: [{sendBytes: 2}, {delayMs: 400}, {sendAll: true}]}}
+
+`delayMs` waits, `sendBytes` sends so many bytes of the reply, `sendAll` those that are left; what no action
+has sent follows at the end. The command does not see the field. Connections are left open.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.network.fault_accept import FirstLayer
 from fakeserver.network.fault_effects import ConnectionEnd
-from fakeserver.network.fault_layer import FaultTransport, Layer
+from fakeserver.network.fault_layer import FaultTransport, FirstLayer, Layer
 from fakeserver.network.fault_requests import Reached, Requests
 from fakeserver.network.fault_steps import Send, Wait, reply_steps, wait_of
 from fakeserver.network.faults import FaultPhase
-from fakeserver.network.proxy_test import parse_proxy_test
 from fakeserver.network.transport import TransportAbove
 from mongowire.codes import ErrorCode
-from mongowire.documents.errors import ControlError
+from mongowire.documents import arguments
+from mongowire.documents.errors import ControlError, unknown
 from mongowire.header import HEADER, HEADER_SIZE, OpCode
 from mongowire.messages import MORE_TO_COME
 
@@ -26,6 +33,57 @@ if TYPE_CHECKING:
     from fakeserver.network.fault_registry import FaultRegistry, Hit
     from fakeserver.network.fault_steps import Step
     from fakeserver.network.faults import Fault
+
+
+# The field `proxyTest` of a request.
+
+
+FIELD: Final = "proxyTest"
+_ACTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "delayMs": arguments.count,
+    "sendBytes": arguments.count,
+    "sendAll": arguments.flag,
+}
+
+
+def parse_proxy_test(value: Any) -> Callable[[bytes], Iterator[Step]]:
+    """Return what makes steps of a reply. Raises `ControlError` with the path of the field."""
+    if not isinstance(value, dict):
+        raise ControlError("it is no document; write {actions: […]}", path=(FIELD,))
+    for name in value:
+        if name != "actions":
+            raise unknown("field", name, ["actions"], path=(FIELD,))
+    actions = value.get("actions")
+    if not isinstance(actions, list):
+        raise ControlError("it needs actions: a list of documents", path=(FIELD,))
+    parsed = [_action(action, number) for number, action in enumerate(actions)]
+    return lambda reply: _steps(reply, parsed)
+
+
+def _action(action: Any, number: int) -> dict[str, Any]:
+    path = (FIELD, "actions", number)
+    if not isinstance(action, dict):
+        raise ControlError(f"{action!r} is no document", path=path)
+    parsed = {}
+    for name, value in action.items():
+        if name not in _ACTIONS:
+            raise unknown("action", name, _ACTIONS, path=path)
+        try:
+            parsed[name] = _ACTIONS[name](value)
+        except ControlError as error:
+            raise error.within(*path, name) from None
+    return parsed
+
+
+def _steps(reply: bytes, actions: list[dict[str, Any]]) -> Iterator[Step]:
+    for action in actions:
+        if action.get("delayMs"):
+            yield Wait(action["delayMs"] / 1000)
+        count = len(reply) if action.get("sendAll") else action.get("sendBytes", 0)
+        if count:
+            yield Send(reply[:count])
+            reply = reply[count:]
+    yield Send(reply)
 
 
 class FaultInjector:

@@ -6,7 +6,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from fakeserver.deployment.tls_spec import TlsMode
+from fakeserver.deployment.spec import TlsMode
 from fakeserver.network.first_bytes import Refusal, Speech, speech_of
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from mongowire.codes import ErrorCode
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from fakeserver.deployment.tls_spec import TlsSpec
+    from fakeserver.deployment.spec import TlsSpec
     from fakeserver.network.connection import Connection
 
 

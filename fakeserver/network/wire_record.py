@@ -15,7 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal, cast
 
 from fakeserver.network.connection import Connection
-from fakeserver.network.fault_accept import FirstLayer
+from fakeserver.network.fault_layer import FirstLayer
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.waiting.bystanders import aside

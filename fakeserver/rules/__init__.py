@@ -6,11 +6,9 @@ The functions here write the effects of a rule, each as the document that stands
 and over HTTP: `error(462)` is `{"error": 462}`. docs/RULES.md has every condition and effect.
 
     parsing      a document -> `Rule`, strict
-    conditions   what a rule asks of a request, and how a request differs from it
-    effects      what a rule does
+    rule         what a rule asks of a request, and what it does
     attempts     the operation that a request belongs to, and the number of its attempt
     book         the rules of a deployment: what a request meets, and what comes of it
-    near_misses  the requests that came closest to an expectation
     holding      requests that are held until a test answers them
 
 Nothing here waits or knows the pipeline: `stages.rules` performs what the book decides.

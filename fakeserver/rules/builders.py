@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
-from fakeserver.rules.reading import plain
+from fakeserver.rules.parsing import plain
 from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
-from fakeserver.rules.effects import Answer, Ending
-from fakeserver.rules.parsing_effects import failure, reply_of
+from fakeserver.rules.parsing import failure, reply_of
+from fakeserver.rules.rule import Answer, Ending
 from fakeserver.waiting.bell import Bell
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from fakeserver.rules.asked import Asked
+    from fakeserver.rules.rule import Asked
 
 
 class HeldRequest:

@@ -28,27 +28,118 @@ What a real server does, and so do we, though it surprises:
   takes them all away.
 
 Points are looked up in `active`, which holds those that are not off, because nearly all requests meet none.
+
+A fault that never happens is a test that proves nothing. So a deployment notes each setting of a fail point,
+on whichever servers it was made, and whether one of them was hit. The notes outlive a server's restart, which
+forgets its fail points and their counts.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import type_name
 from fakeserver.settings.failpoint_modes import Mode, Setting, number_of, parse_mode
-from fakeserver.settings.failpoint_targets import NO_COMMANDS, ONLY_GET_MORE, CommandNames, FailPointTarget
-from fakeserver.settings.failpoint_uses import FailPointUses
 from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fakeserver.settings.failpoint_uses import FailPointUse
     from mongowire.ports import Rng
+
+
+_KEPT: Final = 1000
+_WITHOUT_HITS: Final = frozenset(
+    {
+        "stopReplProducer",
+        "hangInRateLimiter",
+        "ingressRequestRateLimiterFractionalRateOverride",
+        "flowControlTicketOverride",
+    }
+)
+"""Points that act from the moment in which they are set, and count nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class FailPointUse:
+    """One setting of a fail point; `servers` are those on which it was made."""
+
+    name: str
+    data: Mapping[str, Any]
+    servers: set[str] = field(default_factory=set)
+    is_met: bool = False
+
+    def __str__(self) -> str:
+        """As a reader knows it: the name, and what it was about."""
+        return f"fail point {self.name} {dict(self.data)}" if self.data else f"fail point {self.name}"
+
+
+class FailPointUses:
+    """The newest settings of a deployment's fail points."""
+
+    def __init__(self) -> None:
+        self._uses: deque[FailPointUse] = deque(maxlen=_KEPT)
+
+    def begin(self, server: str, name: str, data: Mapping[str, Any]) -> FailPointUse:
+        """Note a setting on a server: the use of the same setting on the others, or a new one."""
+        for use in reversed(self._uses):
+            if use.name == name and server not in use.servers and use.data == data:
+                break
+        else:
+            use = FailPointUse(name, data, is_met=name in _WITHOUT_HITS)
+            self._uses.append(use)
+        use.servers.add(server)
+        return use
+
+    def never_met(self) -> Sequence[FailPointUse]:
+        """Return the settings that no server met, oldest first."""
+        return [use for use in self._uses if not use.is_met]
+
+    def forget(self) -> None:
+        """Forget all settings so far."""
+        self._uses.clear()
+
+
+class CommandNames(NamedTuple):
+    """The commands that a fail point is about: those listed, or all but those listed."""
+
+    listed: frozenset[str]
+    all_but: bool
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> CommandNames:
+        """Read `failCommands`, or `failAllCommands` and `failCommandsExcept`."""
+        all_but = bool(data.get("failAllCommands"))
+        listed = data.get("failCommandsExcept" if all_but else "failCommands")
+        names = listed if isinstance(listed, list) else ()
+        return cls(frozenset(name for name in names if isinstance(name, str)), all_but)
+
+    def cover(self, names: tuple[str, ...]) -> bool:
+        """Return whether a command of these names is one of them."""
+        # `configureFailPoint` never is, or a point for all commands could not be switched off.
+        return self.listed.isdisjoint(names) is self.all_but and "configureFailPoint" not in names
+
+
+NO_COMMANDS: Final[CommandNames] = CommandNames(frozenset(), all_but=False)
+ONLY_GET_MORE: Final = CommandNames(frozenset({"getMore"}), all_but=False)
+
+
+class FailPointTarget(NamedTuple):
+    """A command as the filters of a fail point see it: its names, and its client."""
+
+    names: tuple[str, ...]
+    namespace: str
+    app_name: str = ""
+    thread_name: str = ""
+    internal_client: bool = False
+    has_priority: bool = False
+    """It came by the port for priority."""
+
 
 FAIL_COMMAND: Final = "failCommand"
 ON_PRIMARY_TRANSACTIONAL_WRITE: Final = "onPrimaryTransactionalWrite"

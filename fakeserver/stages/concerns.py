@@ -21,7 +21,7 @@ from fakeserver.errors import CommandError, expired
 from fakeserver.idl.fields import type_name
 from fakeserver.idl.read_concern import LEVELS, TIMES, read_concern_not_supported
 from fakeserver.idl.write_concern import WriteConcern
-from fakeserver.request.acknowledgement import Acknowledgement
+from fakeserver.request.context import Acknowledgement
 from fakeserver.request.labels import COMMIT_OR_ABORT
 from fakeserver.request.pipeline import PASS, Action, Stage, Step
 from fakeserver.settings.failpoints import FAIL_COMMAND

@@ -30,9 +30,9 @@ from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.deployment.records.journal_search import COLLECTION
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
+from fakeserver.request.context import ShardCall
 from fakeserver.request.labels import carries_backoff_hint, is_retriable
 from fakeserver.request.pipeline import PASS, RESPOND, Action, Outcome, Stage, Step
-from fakeserver.request.shard_call import ShardCall
 from fakeserver.settings.failpoints import (
     FAIL_COMMAND,
     FAIL_INGRESS_REQUEST_RATE_LIMITING,

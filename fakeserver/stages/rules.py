@@ -16,9 +16,7 @@ import bson
 from fakeserver.deployment.records.events import RuleHit
 from fakeserver.errors import expired
 from fakeserver.request.pipeline import PASS, RESPOND, Action, Disconnect, Outcome, Silence, Stage, Step
-from fakeserver.rules.asked import Asked
-from fakeserver.rules.conditions import CONTROLLING
-from fakeserver.rules.effects import Ending, Fail, RuleReply
+from fakeserver.rules.rule import CONTROLLING, Asked, Ending, Fail, RuleReply
 from fakeserver.waiting.interrupts import in_one_turn
 from fakeserver.waiting.pause import Await
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from fakeserver.request.context import RequestContext
     from fakeserver.request.pipeline import Pipeline
     from fakeserver.rules.book import RuleBook, Ruling
-    from fakeserver.rules.effects import Answer
+    from fakeserver.rules.rule import Answer
 
 _NO_COLLECTION: Final = frozenset(
     {

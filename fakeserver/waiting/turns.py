@@ -11,6 +11,10 @@ an event loop (docs/adr/0014), and a bound on waiting follows from two rules:
 
 In virtual time work takes no time, so no request gives way, unless the parameter is 0: then every request
 gives way at every yield point, which is how tests draw interleavings that are the same in every run.
+
+A few bytes may hold a compressed message of 48 MB, and each connection may send one. They are decompressed
+while others have their turns, so without a bound all of them would lie in memory at the same time
+(`Inflation`).
 """
 
 from __future__ import annotations
@@ -19,18 +23,47 @@ import asyncio
 import math
 import time
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from fakeserver.waiting.bell import Bell
-from fakeserver.waiting.inflation import Inflation
 from fakeserver.waiting.interrupts import GAVE_WAY, Interruptible, Worker
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fakeserver.errors import CommandError
     from mongowire.ports import Clock
+
+
+_MOST: Final = 2
+"""The large messages that are decompressed at a time; a third one would not make the first two any faster."""
+
+
+class Inflation:
+    """The budget: who finds no room waits for `freed`."""
+
+    def __init__(self) -> None:
+        self.freed = Bell()
+        self.under_way = 0
+        """The large messages that are being decompressed and decoded."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may be decompressed now."""
+        return self.under_way < _MOST
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Take the room of one message while the block runs."""
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            self.freed.ring()
+
 
 _USUAL: Final = 0.01
 """The length of a turn, in seconds, unless somebody sets another (`internalQueryExecYieldPeriodMS`)."""

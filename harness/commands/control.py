@@ -17,7 +17,7 @@ import click
 from fakeserver.control.client import ControlClient, find
 from fakeserver.control.verbs.form import Applies, kebab
 from fakeserver.control.verbs.table import VERBS
-from fakeserver.deployment.records.record_text import line_of
+from fakeserver.deployment.records.record import line_of
 from harness.commands.options.rule import place_of, rule_of, rule_options
 from harness.commands.options.types import ServerId, Text, Word
 from harness.commands.output.documents import compact, show

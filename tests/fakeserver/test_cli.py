@@ -15,8 +15,7 @@ from fakeserver.access.user_spec import UserSpec
 from fakeserver.cli import main, parser, spec_of
 from fakeserver.control.client import ControlClient
 from fakeserver.control.registry import Registry
-from fakeserver.deployment.spec import ClusterSpec, Topology
-from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
+from fakeserver.deployment.spec import ClusterSpec, TlsMode, TlsSpec, Topology
 
 if TYPE_CHECKING:
     from pathlib import Path

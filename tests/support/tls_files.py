@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.deployment.tls_spec import TlsMode, TlsSpec
+from fakeserver.deployment.spec import TlsMode, TlsSpec
 from fakeserver.network.certificates import make_certificates
 
 if TYPE_CHECKING:

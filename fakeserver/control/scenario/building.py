@@ -29,8 +29,7 @@ from fakeserver.control.scenario.model import RuleOrFault, Scenario, Seed, Timel
 from fakeserver.control.scenario.triggers import UNCOUNTED
 from fakeserver.control.verbs.form import snake
 from fakeserver.control.verbs.table import VERBS, why_not_undone
-from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology, topology_name
-from fakeserver.deployment.tls_spec import TlsSpec
+from fakeserver.deployment.spec import ClusterSpec, MemberSpec, TlsSpec, Topology, topology_name
 from fakeserver.errors import CommandError
 from fakeserver.network.certificates import MissingExtraError, make_certificates
 from fakeserver.network.faults import parse_fault

@@ -13,8 +13,7 @@ from fakeserver.control.scenario.building import is_a_step
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.network import fault_effects, faults
 from fakeserver.rules import parsing as rules
-from fakeserver.rules.parsing import CONDITIONS
-from fakeserver.rules.parsing_effects import EFFECTS
+from fakeserver.rules.parsing import CONDITIONS, EFFECTS
 from mongowire.documents.arguments import Kind
 
 if TYPE_CHECKING:

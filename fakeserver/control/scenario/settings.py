@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakeserver.deployment.spec import STORAGES, Topology
-from fakeserver.deployment.tls_spec import TlsMode
+from fakeserver.deployment.spec import STORAGES, TlsMode, Topology
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from mongowire.documents.arguments import Argument, Kind
 

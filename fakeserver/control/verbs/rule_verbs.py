@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.verbs.form import Verb
-from fakeserver.rules.parsing import Known, conditions_of, occurrence_of, parse_rule
-from fakeserver.rules.reading import at
+from fakeserver.rules.parsing import Known, at, conditions_of, occurrence_of, parse_rule
 from fakeserver.rules.rule import Rule
 from mongowire.documents.arguments import Argument, Kind
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from fakeserver.control.subject import Subject
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.rules.entry import RuleEntry
+    from fakeserver.rules.book import RuleEntry
 
 Document = dict[str, Any]
 

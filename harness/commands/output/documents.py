@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from bson import json_util
 
-from fakeserver.deployment.records.record_text import line_of, lines_of_operation
+from fakeserver.deployment.records.record import line_of, lines_of_operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -31,8 +31,7 @@ from fakeserver.deployment.records.events import (
     ServerChanged,
     VerbPerformed,
 )
-from fakeserver.deployment.records.journal import COMMAND_FINISHED, Journal
-from fakeserver.deployment.records.journal_file import JournalFile
+from fakeserver.deployment.records.journal import COMMAND_FINISHED, Journal, JournalFile
 from fakeserver.deployment.records.journal_search import Criteria, covers, near_misses
 from fakeserver.deployment.records.record import Origin
 from harness.sim import run_virtual

@@ -15,7 +15,7 @@ from talking import STANDALONE, Deployment, play, play_live
 from tls_files import tls
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.tls_spec import TlsMode
+from fakeserver.deployment.spec import TlsMode
 from fakeserver.network.first_bytes import Speech, speech_of
 from mongowire.header import HEADER, HEADER_SIZE
 from mongowire.tls import TlsSession

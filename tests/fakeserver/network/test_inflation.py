@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from talking import STANDALONE, Deployment, Talker, play, play_live
 
-from fakeserver.waiting.inflation import Inflation
+from fakeserver.waiting.turns import Inflation
 from mongowire.compression import Compressor
 from mongowire.messages import OpMsg
 

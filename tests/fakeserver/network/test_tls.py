@@ -19,7 +19,7 @@ from driver.editions import EDITION_2026_07_08
 from driver.errors import ConfigurationError, NetworkError, ServerError, ServerSelectionError
 from fakeserver import ClusterSpec, TlsSpec, UserSpec
 from fakeserver.deployment.records.events import CommandFinished
-from fakeserver.deployment.tls_spec import TlsMode
+from fakeserver.deployment.spec import TlsMode
 from fakeserver.network.certificates import make_certificates
 from fakeserver.network.tls import subject_of
 from harness.cli import cli

@@ -19,7 +19,7 @@ from mongowire.system import SeededRng
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.rules.asked import Asked
+    from fakeserver.rules.rule import Asked
 
 
 @st.composite

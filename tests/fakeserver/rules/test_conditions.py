@@ -10,12 +10,12 @@ import pytest
 from ruled import FIND, HELLO, KNOWN
 
 from fakeserver.rules.attempts import OperationAttempt
-from fakeserver.rules.conditions import CONNECTING
 from fakeserver.rules.parsing import conditions_of, occurrence_of
+from fakeserver.rules.rule import CONNECTING
 from mongowire.documents.occurrence import OccurrenceCount
 
 if TYPE_CHECKING:
-    from fakeserver.rules.asked import Asked
+    from fakeserver.rules.rule import Asked
 
 PING = replace(FIND, command="ping", namespaces=(), document={"ping": 1})
 BULK = replace(FIND, command="bulkWrite", namespaces=("shop.orders", "bank.accounts"), db="admin")

@@ -12,8 +12,7 @@ from ruled import KNOWN
 from talking import Deployment, play
 
 from fakeserver.rules.book import RuleBook
-from fakeserver.rules.parsing import parse_rule
-from fakeserver.rules.parsing_effects import effects_of
+from fakeserver.rules.parsing import effects_of, parse_rule
 from mongowire.documents.errors import ControlError
 from mongowire.system import SeededRng
 

@@ -7,8 +7,7 @@ import pytest
 from bson import Decimal128, Int64
 
 from fakeserver.errors import CommandError
-from fakeserver.settings.failpoint_targets import FailPointTarget
-from fakeserver.settings.failpoints import FailPointRegistry
+from fakeserver.settings.failpoints import FailPointRegistry, FailPointTarget
 from mongowire.system import SeededRng
 
 _INSERT = FailPointTarget(("insert",), "db.c", "app", "conn1")
