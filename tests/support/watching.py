@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Timestamp
 
-from fakeserver.storage.values.paths import split
-from fakeserver.storage.values.writing import write
+from fakeserver.storage.values.paths import split, write
 from fakeserver.waiting.pause import Park
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from bson import Decimal128
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.functions import FunctionTable, all_there, null_in, nullish
 from fakeserver.storage.values import decimal_functions as exactly
-from fakeserver.storage.values.arithmetic import DECIMAL128, combine, integer, like, to_decimal
+from fakeserver.storage.values.arithmetic import DECIMAL128, Summation, combine, integer, like, to_decimal
 from fakeserver.storage.values.dates import Date, date_of, is_date
 from fakeserver.storage.values.pacing import order_at_leisure, paced
 from fakeserver.storage.values.printing import show
-from fakeserver.storage.values.summation import Summation
 from fakeserver.storage.values.types import (
     INT64_MAX,
     INT64_MIN,

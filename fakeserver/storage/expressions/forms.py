@@ -9,8 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.constants import is_constant
-from fakeserver.storage.expressions.functions import nullish
+from fakeserver.storage.expressions.functions import is_constant, nullish
 from fakeserver.storage.values.memory import Budget, check_value, too_much
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.types import MISSING
+from fakeserver.storage.values.types import MISSING, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from fakeserver.storage.port.scope import Evaluate, Scope
+
     Call: TypeAlias = Callable[..., Any]
+
 
 _WRONG_ARITY = 16020
 _WRONG_ARITY_RANGE = 28667
@@ -111,3 +114,29 @@ def all_there(values: Collection[Any], check: Callable[[Any], None]) -> bool:
             return False
         check(value)
     return True
+
+
+_CHANGING: Final = frozenset({"$rand", "$createObjectId", "$function"})
+_OF_A_DOCUMENT: Final = frozenset({"ROOT", "CURRENT"})
+
+
+def constant(argument: Any, scope: Scope, compile_operand: Callable[[Any], Evaluate]) -> Any:
+    """Return the value of an expression that is the same for all documents, or `MISSING` if it is not."""
+    if not is_constant(argument):
+        return MISSING
+    return compile_operand(argument)(scope.frame({}))
+
+
+def is_constant(argument: Any) -> bool:
+    """Return whether an expression names no field of a document, and nothing that changes by itself."""
+    if type(argument) is str:
+        return not argument.startswith("$") or (
+            argument.startswith("$$") and argument[2:].partition(".")[0] not in _OF_A_DOCUMENT
+        )
+    if isinstance(argument, list):
+        return all(map(is_constant, argument))
+    if not is_object(argument):
+        return True
+    if next(iter(argument), "") in {"$literal", "$const"}:
+        return True
+    return not argument.keys() & _CHANGING and all(map(is_constant, argument.values()))

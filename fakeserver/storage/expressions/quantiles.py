@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.expressions.constants import constant
+from fakeserver.storage.expressions.functions import constant
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import MISSING, exact, is_nan, is_number, is_object

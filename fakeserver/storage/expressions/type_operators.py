@@ -8,8 +8,15 @@ import bson
 from bson import Int64, Timestamp
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.binary_conversions import BYTE_ORDERS, FORMATS, UUID_SUBTYPE
-from fakeserver.storage.expressions.conversions import BASES, CONVERSIONS, Manner, convert
+from fakeserver.storage.expressions.conversions import (
+    BASES,
+    BYTE_ORDERS,
+    CONVERSIONS,
+    FORMATS,
+    UUID_SUBTYPE,
+    Manner,
+    convert,
+)
 from fakeserver.storage.expressions.functions import FunctionTable, null_in, nullish
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import TYPE_CODES, is_number, is_object, type_name, whole

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters import geo_shapes
 from fakeserver.storage.filters.geo_names import NEAR
-from fakeserver.storage.filters.geo_shapes import MULTI_POLYGON, POLYGON, BadShapeError, GeoShape
-from fakeserver.storage.filters.geometry import (
+from fakeserver.storage.filters.geo_shapes import (
     EARTH_RADIUS_METRES,
+    MULTI_POLYGON,
+    POLYGON,
+    BadShapeError,
+    GeoShape,
     SphericalArea,
     flat_distance,
     flat_polygon,

@@ -10,37 +10,21 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from bson import Int64
+
 from fakeserver.errors import CommandError, not_implemented
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.stages.bucketing import compile_bucket, compile_bucket_auto
+from fakeserver.storage.stages.bucketing import compile_bucket, compile_bucket_auto, compile_group
 from fakeserver.storage.stages.flow import Flowing, run_stages
-from fakeserver.storage.stages.grouping import compile_group
-from fakeserver.storage.stages.joining import compile_graph_lookup
-from fakeserver.storage.stages.lookup import compile_lookup, compile_union_with
+from fakeserver.storage.stages.lookup import compile_graph_lookup, compile_lookup, compile_union_with
 from fakeserver.storage.stages.projecting import check_project, compile_projection, set_computed
-from fakeserver.storage.stages.redacting import compile_redact
-from fakeserver.storage.stages.sort_keys import (
-    KEEPING_DOCUMENTS,
-    ONE_BY_ONE,
-    carrying,
-    keyed_by,
-    names_sort_key,
-    sort_key_of,
-)
-from fakeserver.storage.stages.unwinding import compile_unwind
 from fakeserver.storage.values.memory import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
-from fakeserver.storage.values.paths import remove, split
+from fakeserver.storage.values.pacing import paced
+from fakeserver.storage.values.paths import exactly, remove, split
 from fakeserver.storage.values.printing import show
-from fakeserver.storage.values.sorting import check_sort, sort_documents
-from fakeserver.storage.values.types import (
-    MISSING,
-    copy_value,
-    is_object,
-    not_an_integer,
-    type_name,
-    whole,
-)
+from fakeserver.storage.values.sorting import Sorted, check_sort, key_values, sort_documents
+from fakeserver.storage.values.types import MISSING, copy_value, is_object, not_an_integer, type_name, whole
 from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
@@ -52,6 +36,139 @@ if TYPE_CHECKING:
     from fakeserver.storage.stages.flow import PipelineStage
 
     Document: TypeAlias = dict[str, Any]
+
+
+def compile_unwind(argument: Any, _scope: Scope) -> Flowing:
+    """Return an `$unwind` stage. Raises `CommandError` for a malformed one."""
+    options = argument if isinstance(argument, dict) else {"path": argument}
+    path = options.get("path")
+    if not isinstance(path, str):
+        raise CommandError(28808, f"expected a string as the path for $unwind stage, got {type_name(path)}")
+    if not path.startswith("$"):
+        raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
+    parts, keep = split(path[1:]), bool(options.get("preserveNullAndEmptyArrays", False))
+    index_name = options.get("includeArrayIndex")
+    if index_name is not None and (type(index_name) is not str or not index_name):
+        raise CommandError(
+            28810,
+            "expected a non-empty string for the includeArrayIndex option to $unwind stage, got"
+            f" {type_name(index_name)}",
+        )
+
+    def unwound(document: Document) -> Iterator[Document]:
+        value = exactly(document, parts)
+        if isinstance(value, list) and value:
+            rest = _without_array(document, parts)
+            for index, item in enumerate(interruptible(value)):
+                yield _with(rest, item, index)
+        elif not isinstance(value, list) and value is not MISSING and value is not None:
+            yield _with(document, value, None)
+        elif keep:
+            yield _with(document, MISSING if value == [] else value, None)
+
+    def _with(document: Document, item: Any, index: int | None) -> Document:
+        changed = copy_value(document)
+        if item is MISSING:
+            remove(changed, parts)
+        set_computed(changed, parts, item)
+        if index_name is not None:
+            set_computed(changed, split(index_name), None if index is None else Int64(index))
+        return dict(changed)
+
+    return Flowing(lambda documents: (each for document in documents for each in unwound(document)))
+
+
+def _without_array(document: Document, parts: tuple[str, ...]) -> Document:
+    """Return a document with null for the array at a path, which is not to be copied for each element."""
+    if len(parts) > 1:
+        return document
+    return {**document, parts[0]: None}
+
+
+KEEPING_DOCUMENTS: Final = frozenset({"$match", "$limit", "$skip", "$sample"})
+"""Stages whose results are documents of their input."""
+
+ONE_BY_ONE: Final = frozenset({
+    "$project", "$redact", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$unwind",
+    "$lookup", "$graphLookup",
+})  # fmt: skip
+"""Stages that make their results of one document at a time."""
+
+
+def names_sort_key(value: Any) -> bool:
+    """Return whether stages say `$meta: "sortKey"` anywhere."""
+    if isinstance(value, dict):
+        return value.get("$meta") == "sortKey" or any(map(names_sort_key, value.values()))
+    return isinstance(value, list) and any(map(names_sort_key, value))
+
+
+def sort_key_of(document: Any) -> Any:
+    """Return the key that a document carries, `MISSING` for none."""
+    return list(document.key) if isinstance(document, Sorted) else MISSING
+
+
+def keyed_by(run: PipelineStage, sort: Mapping[str, Any], scope: Scope) -> PipelineStage:
+    """Return a `$sort` whose documents carry their keys."""
+
+    def keyed(documents: list[Document]) -> list[Document]:
+        return [
+            Sorted(document, key_values(document, sort, scope.fold))
+            for document in interruptible(run(documents))
+        ]
+
+    return keyed
+
+
+def carrying(run: PipelineStage) -> PipelineStage:
+    """Return a stage that hands the key of each document on to what it makes of it."""
+
+    def carried(documents: list[Document]) -> list[Document]:
+        return [
+            Sorted(made, document.key) if isinstance(document, Sorted) else made
+            for document in interruptible(documents)
+            for made in run([document])
+        ]
+
+    return carried
+
+
+_NO_DECISION: Final = 17053
+_DECISIONS: Final = {"DESCEND": "descend", "PRUNE": "prune", "KEEP": "keep"}
+
+
+def compile_redact(argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Return the stage. Raises `CommandError` 17053 where an expression does not decide."""
+    inner = scope.binding(_DECISIONS)
+    evaluate = compile_expression(argument, inner)
+
+    def decide(level: dict[str, Any], root: dict[str, Any]) -> Any:
+        """Return what is left of a document at one level, `MISSING` for nothing."""
+        decision = evaluate({**inner.frame(level), "ROOT": root})
+        if decision == "keep":
+            return level
+        if decision == "prune":
+            return MISSING
+        if decision != "descend":
+            raise CommandError(
+                _NO_DECISION,
+                "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND,"
+                f" and $$PRUNE, but returned {show(decision)}",
+            )
+        return {name: left for name, value in level.items() if (left := below(value, root)) is not MISSING}
+
+    def below(value: Any, root: dict[str, Any]) -> Any:
+        if is_object(value):
+            return decide(value, root)
+        if isinstance(value, list):
+            return [left for item in paced(value) if (left := below(item, root)) is not MISSING]
+        return value
+
+    return Flowing(
+        lambda documents: (
+            left for document in documents if (left := decide(document, document)) is not MISSING
+        )
+    )
+
 
 _UNRECOGNIZED: Final = 40324
 _NOT_ONE_FIELD: Final = 40323

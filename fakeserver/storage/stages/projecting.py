@@ -6,22 +6,344 @@ function here changes its arguments.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.expressions.compiler import compile_expression, is_expression_name
+from fakeserver.storage.filters.matching import compile_element
 from fakeserver.storage.filters.positional import matched_index
-from fakeserver.storage.stages.projection_parsing import parse_projection
-from fakeserver.storage.values.types import MISSING, as_mapping, is_object
+from fakeserver.storage.values.pacing import paced
+from fakeserver.storage.values.paths import assign, split
+from fakeserver.storage.values.printing import show_document, show_field
+from fakeserver.storage.values.types import (
+    INT32_MAX,
+    INT32_MIN,
+    MISSING,
+    as_mapping,
+    exact,
+    is_nan,
+    is_number,
+    is_object,
+    truthy,
+    type_name,
+)
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeAlias
 
-    from fakeserver.storage.port.scope import Scope
-    from fakeserver.storage.stages.projection_parsing import Bounds, Projection
+    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
 
     Document: TypeAlias = dict[str, Any]
     Project: TypeAlias = Callable[[Document], Document]
+
+
+Mode = Literal["include", "exclude"]
+
+Bounds: TypeAlias = "tuple[int | None, int]"
+"""The part of an array that `$slice` keeps: elements to skip (None: none), and elements to keep."""
+
+_DBREF_FIELDS: Final = frozenset({"$ref", "$id", "$db"})
+_INCLUDE_IN_EXCLUSION: Final = 31253
+_EXCLUDE_IN_INCLUSION: Final = 31254
+_COLLISION: Final = 31250
+_COLLISION_BELOW: Final = 31249
+_EMPTY_OBJECT: Final = 51270
+
+
+@dataclass(slots=True)
+class Projection:
+    """A parsed projection. Paths are tuples of names; `computed` are expressions on the whole document."""
+
+    finding: bool
+    paths: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    computed: list[tuple[tuple[str, ...], Evaluate]] = field(default_factory=list)
+    slices: list[tuple[tuple[str, ...], Bounds]] = field(default_factory=list)
+    positional: tuple[str, ...] | None = None
+    mode: Mode | None = None
+    id: bool | None = None
+    elem_match: bool = False
+    meta: bool = False
+
+    @property
+    def including(self) -> bool:
+        """Whether the fields that are not named are left out."""
+        if self.mode is not None:
+            return self.mode == "include"
+        if self.slices:
+            return self.id is True
+        if self.elem_match or (self.meta and not self.finding):
+            return True
+        return self.id is True
+
+    def tree(self) -> dict[str, Any]:
+        """Return the paths to see, or to leave out, as nested documents whose leaves are True."""
+        including, tree = self.including, dict[str, Any]()
+        named = (*self.paths, *(path for path, _evaluate in self.computed))
+        if including and self.id is not False and not any(path[0] == "_id" for path in named):
+            tree["_id"] = True
+        for path, there in self.paths.items():
+            if there == including:
+                assign(tree, path, value=True)
+        if not including:
+            return tree
+        for parts in (*(path for path, _bounds in self.slices), self.positional):
+            if parts is not None:
+                assign(tree, parts, value=True)
+        return tree
+
+
+def parse_projection(spec: Mapping[str, Any], scope: Scope, query: Mapping[str, Any] | None) -> Projection:
+    """Return what a projection says. `query` is the filter of a find, None in a pipeline.
+
+    Raises `CommandError` for a projection that a server refuses.
+    """
+    return _Parser(scope, query).parse(spec)
+
+
+class _Parser:
+    def __init__(self, scope: Scope, query: Mapping[str, Any] | None) -> None:
+        self.scope = scope
+        self.query = query
+        self.found = Projection(finding=query is not None)
+        self.taken: set[tuple[str, ...]] = set()
+        self.begun: set[tuple[str, ...]] = set()
+        """The paths on which those lie that are taken."""
+
+    def parse(self, spec: Mapping[str, Any]) -> Projection:
+        """Return the whole projection."""
+        for name, value in paced(spec.items()):
+            self._field(name, value, ())
+        return self.found
+
+    def _field(self, name: str, value: Any, parent: tuple[str, ...]) -> None:
+        positional = _positional_part(name)
+        if positional is not None and self.query is None:
+            raise CommandError(31324, "Cannot use positional projection in aggregation projection")
+        if is_object(value):
+            if positional is not None:
+                raise CommandError(
+                    31271, "positional projection cannot be used with an expression or sub object"
+                )
+            self._object(name, as_mapping(value), parent)
+        elif is_number(value) or isinstance(value, bool):
+            if not truthy(value):
+                self._exclude(name, parent)
+            elif positional is None:
+                self._include(name, parent)
+            else:
+                self._include_matched(name, positional, parent)
+        else:
+            if positional is not None:
+                raise CommandError(31308, "positional projection cannot be used with a literal")
+            path = (*parent, *_checked(name))
+            evaluate = compile_expression(value, self.scope)
+            self._take(path)
+            if self.found.mode == "exclude":
+                raise CommandError(
+                    31310,
+                    f"Cannot use an expression {show_field(name, value)[1:-1]} in an exclusion projection",
+                )
+            self.found.mode = "include"
+            self.found.computed.append((path, evaluate))
+
+    def _object(self, name: str, value: Mapping[str, Any], parent: tuple[str, ...]) -> None:
+        if not value:
+            raise CommandError(
+                _EMPTY_OBJECT, "An empty sub-projection is not a valid value. Found empty object at path"
+            )
+        path = (*parent, *_checked(name))
+        operator = next(iter(value))
+        if len(value) == 1 and operator.startswith("$"):
+            if self._operator(path, operator, value):
+                return
+            if operator not in _DBREF_FIELDS:
+                raise CommandError(31325, f"Unknown expression {operator}")
+        for inner, item in value.items():
+            self._field(inner, item, path)
+
+    def _operator(self, path: tuple[str, ...], name: str, value: Mapping[str, Any]) -> bool:
+        """Enter an operator or an expression; return whether it was one."""
+        if name == "$slice" and self.query is not None:
+            self._slice(path, value)
+        elif name == "$elemMatch":
+            self._elem_match(path, value[name])
+        elif is_expression_name(name):
+            self._expression(path, value)
+        else:
+            return False
+        return True
+
+    def _slice(self, path: tuple[str, ...], value: Mapping[str, Any]) -> None:
+        try:
+            bounds = _bounds(value["$slice"])
+        except CommandError as error:
+            try:
+                self._expression(path, value)
+            except CommandError as other:
+                raise CommandError(
+                    other.code,
+                    f"Invalid $slice syntax. The given syntax {show_document(value)} did not match the "
+                    f"find() syntax because :: {error.code_name}: {error.message} :: The given syntax did "
+                    f"not match the expression $slice syntax. :: caused by :: {other.message}",
+                ) from None
+            return
+        self._take(path)
+        self.found.slices.append((path, bounds))
+
+    def _elem_match(self, path: tuple[str, ...], argument: Any) -> None:
+        if self.query is None:
+            raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, "Cannot use $elemMatch in this context")
+        if not is_object(argument):
+            raise CommandError(
+                31274, f"elemMatch: Invalid argument, object required, but got {type_name(argument)}"
+            )
+        if self.found.positional is not None:
+            raise CommandError(31255, "Cannot specify positional operator and $elemMatch.")
+        if len(path) > 1:
+            raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
+        test, (name,) = compile_element(argument, self.scope), path
+
+        def first_match(frame: Frame) -> Any:
+            array = frame["ROOT"].get(name)
+            if not isinstance(array, list):
+                return MISSING
+            return next(([item] for item in array if test(item)), MISSING)
+
+        self._take(path)
+        self.found.elem_match = True
+        self.found.computed.append((path, first_match))
+
+    def _expression(self, path: tuple[str, ...], value: Mapping[str, Any]) -> None:
+        meta = "$meta" in value
+        if not meta and self.found.mode == "exclude":
+            raise CommandError(31252, "Cannot use expression other than $meta in exclusion projection")
+        evaluate = compile_expression(dict(value), self.scope)
+        if not meta:
+            self.found.mode = "include"
+        self._take(path)
+        self.found.meta = self.found.meta or meta
+        self.found.computed.append((path, evaluate))
+
+    def _include(self, name: str, parent: tuple[str, ...]) -> None:
+        path = (*parent, *_checked(name))
+        self._take(path)
+        if path == ("_id",):
+            self.found.id = True
+        else:
+            self._set_inclusion(name)
+        self.found.paths[path] = True
+
+    def _include_matched(self, name: str, span: tuple[int, int], parent: tuple[str, ...]) -> None:
+        if self.found.positional is not None:
+            raise CommandError(31276, "Cannot specify more than one positional projection per query.")
+        if self.found.elem_match:
+            raise CommandError(31256, "Cannot specify positional operator and $elemMatch.")
+        first = parent[0] if parent else split(name)[0]
+        if not _mentions(self.query or {}, first):
+            raise CommandError(31277, f"Positional projection '{name}' does not match the query document.")
+        if name.endswith(".$."):
+            raise CommandError(31270, "Path cannot end with '.$.'")
+        begin, end = span
+        if _positional_part(name[end:]) is not None or name[end:] == "$":
+            raise CommandError(31287, f"Cannot use positional operator twice: {name}")
+        path = (*parent, *_checked(name[:begin]))
+        self._take(path)
+        self.found.positional = path
+        self._set_inclusion(name)
+
+    def _set_inclusion(self, name: str) -> None:
+        if self.found.mode == "exclude":
+            raise CommandError(
+                _INCLUDE_IN_EXCLUSION, f"Cannot do inclusion on field {name} in exclusion projection"
+            )
+        self.found.mode = "include"
+
+    def _exclude(self, name: str, parent: tuple[str, ...]) -> None:
+        path = (*parent, *_checked(name))
+        self._take(path)
+        if path == ("_id",):
+            self.found.id = False
+        else:
+            if self.found.mode == "include":
+                raise CommandError(
+                    _EXCLUDE_IN_INCLUSION, f"Cannot do exclusion on field {name} in inclusion projection"
+                )
+            self.found.mode = "exclude"
+        self.found.paths[path] = False
+
+    def _take(self, path: tuple[str, ...]) -> None:
+        """Claim a path. Raises `CommandError` where one that was claimed before leads to it or beyond."""
+        shown = ".".join(path)
+        if any(path[:length] in self.taken for length in range(1, len(path))):
+            rest = ".".join(path[1:])
+            raise CommandError(_COLLISION_BELOW, f"Path collision at {shown} remaining portion {rest}")
+        if path in self.begun or path in self.taken:
+            raise CommandError(_COLLISION, f"Path collision at {shown}")
+        self.taken.add(path)
+        self.begun.update(path[:length] for length in range(1, len(path)))
+
+
+def _positional_part(name: str) -> tuple[int, int] | None:
+    """Return where the first `$` part of a path begins, its dots included, and ends; None without one."""
+    first = name.find(".$.")
+    if first >= 0:
+        return first, first + 3
+    if name.endswith(".$"):
+        return len(name) - 2, len(name)
+    return (0, 1) if name == "$" else None
+
+
+def _mentions(query: Mapping[str, Any], field_name: str) -> bool:
+    for name, condition in query.items():
+        if name in {"$and", "$or", "$nor"}:
+            if any(_mentions(branch, field_name) for branch in condition):
+                return True
+        elif split(name)[0] == field_name:
+            return True
+    return False
+
+
+def _checked(name: str) -> tuple[str, ...]:
+    """Return the parts of a path. Raises `CommandError` for one that is no path of fields."""
+    if not name:
+        raise CommandError(40352, "FieldPath cannot be constructed with empty string")
+    if name.endswith("."):
+        raise CommandError(40353, "FieldPath must not end with a '.'.")
+    parts = split(name)
+    for part in parts:
+        if not part:
+            raise CommandError(15998, "FieldPath field names may not be empty strings.")
+        if part.startswith("$") and part not in _DBREF_FIELDS:
+            raise CommandError(
+                16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
+            )
+    return parts
+
+
+def _bounds(argument: Any) -> Bounds:
+    """Return the argument of a find's `$slice`. Raises `CommandError` for what is none."""
+    if is_number(argument):
+        return None, _clamped(argument)
+    if not isinstance(argument, list):
+        raise CommandError(31273, "$slice only supports numbers and [skip, limit] arrays")
+    if len(argument) != 2:  # noqa: PLR2004 -- skip and limit
+        raise CommandError(31272, "$slice array argument should be of form [skip, limit]")
+    skip, limit = argument
+    if not is_number(skip):
+        raise CommandError(31257, f"$slice expects the skip argument to be a number, got {type_name(skip)}")
+    if not is_number(limit):
+        raise CommandError(31258, f"$slice expects the limit argument to be a number, got {type_name(limit)}")
+    if _clamped(limit) <= 0:
+        raise CommandError(31259, f"$slice limit must be positive, got {_clamped(limit)}")
+    return _clamped(skip), _clamped(limit)
+
+
+def _clamped(number: Any) -> int:
+    """Return a number as an int of 32 bits, the nearest one where it is none; 0 for NaN."""
+    return 0 if is_nan(number) else int(max(INT32_MIN, min(INT32_MAX, exact(number))))
+
 
 _POSITIONAL_NO_MATCH: Final = 51246
 

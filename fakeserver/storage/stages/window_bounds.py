@@ -17,7 +17,7 @@ from bson import Decimal128
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.expressions.constants import constant
+from fakeserver.storage.expressions.functions import constant
 from fakeserver.storage.values import calendar
 from fakeserver.storage.values.dates import date_of, is_date
 from fakeserver.storage.values.paths import gather, split

@@ -44,8 +44,7 @@ from fakeserver.storage.port.scope import Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.store import scanning as scan
-from fakeserver.storage.store.collection_state import CollectionState, Examined
-from fakeserver.storage.store.index_build import build_index
+from fakeserver.storage.store.collection_state import CollectionState, Examined, build_index
 from fakeserver.storage.updates.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated

@@ -15,17 +15,19 @@ from fakeserver.storage.filters.positional import (
 from fakeserver.storage.stages.pipeline_stages import check_stage_name, compile_pipeline, stage_name
 from fakeserver.storage.updates.update_operators import CHECKS, KEEP, OPERATORS, UpdateContext
 from fakeserver.storage.values.pacing import copied_at_leisure, paced, sorted_at_leisure
-from fakeserver.storage.values.paths import array_index, exactly, split
-from fakeserver.storage.values.printing import show_field
-from fakeserver.storage.values.types import MISSING, copy_value, is_object, order, type_name
-from fakeserver.storage.values.writing import (
+from fakeserver.storage.values.paths import (
+    array_index,
     erase,
+    exactly,
     refuse_array_on,
     refuse_dead_end,
     refuse_dollar,
+    split,
     write,
     write_new,
 )
+from fakeserver.storage.values.printing import show_field
+from fakeserver.storage.values.types import MISSING, copy_value, is_object, order, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from fakeserver.storage.values.types import INT32_MAX, INT32_MIN, INT64_MAX, INT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 DECIMAL128: Final = create_decimal128_context()
 """Calculates as decimals do: to 34 digits, with NaN for what is no number instead of an exception."""
 DECIMAL128.clear_traps()
@@ -64,3 +65,99 @@ def like(value: Any, *examples: Any) -> Any:
     if isinstance(value, float) or any(isinstance(example, float) for example in examples):
         return float(value)
     return integer(value, long=any(_is_long(example) for example in examples))
+
+
+_HALF: Final = 2**32
+"""A long is split here, so that each part is exact as a double."""
+
+
+class Summation:
+    """A sum that grows.
+
+    Integers are exact. Once a double is among them, the sum is a double and what is missing from it, so that
+    0.1, 0.2 and 0.3 make 0.6. Decimals are summed apart, and the rest is added to them in the end.
+    """
+
+    __slots__ = (
+        "_addend",
+        "_decimals",
+        "_has_decimal",
+        "_has_double",
+        "_has_long",
+        "_special",
+        "_sum",
+        "_whole",
+    )
+
+    def __init__(self) -> None:
+        self._whole = 0
+        self._sum = self._addend = self._special = 0.0
+        self._decimals = decimal.Decimal(0)
+        self._has_long = self._has_double = self._has_decimal = False
+
+    def add(self, number: Any) -> None:
+        """Add an int, a long, a double or a decimal."""
+        if isinstance(number, float):
+            self._has_double = True
+            self._add_double(number)
+        elif isinstance(number, Decimal128):
+            self._has_decimal = True
+            self._decimals = DECIMAL128.add(self._decimals, number.to_decimal())
+        else:
+            self._has_long = (
+                self._has_long or isinstance(number, Int64) or not INT32_MIN <= number <= INT32_MAX
+            )
+            self._whole += int(number)
+            high = int(number / _HALF) * _HALF if abs(number) >= _HALF else 0
+            if number != high:
+                self._add_double(float(number - high))
+            if high:
+                self._add_double(float(high))
+
+    def _add_double(self, number: float) -> None:
+        self._special += number
+        number, self._addend = _fast_two_sum(number, self._addend)
+        self._sum, rest = _two_sum(self._sum, number)
+        self._addend += rest
+
+    @property
+    def value(self) -> Any:
+        """The sum in the widest type of its parts; a double where it is beyond a long."""
+        if self._has_decimal:
+            return Decimal128(DECIMAL128.add(self._decimals, self._as_decimal()))
+        if not self._has_double and INT64_MIN <= self._whole <= INT64_MAX:
+            return integer(self._whole, long=self._has_long)
+        return self._as_double()
+
+    def mean(self, count: int) -> Any:
+        """Return the sum divided by a count: a decimal or a double."""
+        if self._has_decimal:
+            total = DECIMAL128.add(self._decimals, self._as_decimal())
+            return Decimal128(DECIMAL128.divide(total, decimal.Decimal(count)))
+        return self._as_double() / count
+
+    def _as_double(self) -> float:
+        return self._special if math.isnan(self._sum) else self._sum
+
+    def _as_decimal(self) -> decimal.Decimal:
+        if not self._has_double:
+            return DECIMAL128.create_decimal(self._whole)
+        if not math.isfinite(self._sum):
+            return DECIMAL128.create_decimal(self._special)
+        return DECIMAL128.add(
+            DECIMAL128.create_decimal_from_float(self._sum),
+            DECIMAL128.create_decimal_from_float(self._addend),
+        )
+
+
+def _fast_two_sum(larger: float, smaller: float) -> tuple[float, float]:
+    """Return a sum and what is missing from it; `smaller` is not larger than `larger`."""
+    total = larger + smaller
+    return total, smaller - (total - larger)
+
+
+def _two_sum(left: float, right: float) -> tuple[float, float]:
+    """Return a sum and what is missing from it."""
+    total = left + right
+    of_left = total - right
+    return total, (left - of_left) + (right - (total - of_left))

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.values.collation_keys import KeyOptions, cautious, key_function
-from fakeserver.storage.values.collation_locales import (
+from fakeserver.storage.values.collation_keys import (
     PLAIN,
     TAILORED,
     UNKNOWN_LETTERS,
     UNKNOWN_SCRIPT,
+    KeyOptions,
     Tailoring,
+    cautious,
+    key_function,
 )
 from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode

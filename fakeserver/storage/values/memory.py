@@ -10,16 +10,49 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+import bson
 from bson import Int64, ObjectId
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.values.pacing import PACE, paced
-from fakeserver.storage.values.sizes import MAX_USER_BYTES, invalid_size
+from fakeserver.storage.values.sizes import MAX_INTERNAL_BYTES, MAX_USER_BYTES, invalid_size
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
+
+
+_KEPT: Final = 100_000
+
+
+class Volume:
+    """Measures documents, each once as long as it is the same object."""
+
+    def __init__(self) -> None:
+        # With the document, whose `id` would else be another's when it is gone.
+        self._sizes: dict[int, tuple[Any, int]] = {}
+
+    def size(self, document: Any) -> int:
+        """Return a document's bytes as BSON."""
+        known = self._sizes.get(id(document))
+        if known is None:
+            if len(self._sizes) >= _KEPT:
+                self._sizes.clear()
+            known = self._sizes[id(document)] = (document, len(bson.encode(document)))
+        return known[1]
+
+    def fits(self, documents: Sequence[Any], most: int) -> bool:
+        """Return whether documents, each of which can be stored, come to at most `most` bytes."""
+        if len(documents) * MAX_INTERNAL_BYTES <= most:
+            return True
+        total = 0
+        for document in documents:
+            total += self.size(document)
+            if total > most:
+                return False
+        return True
+
 
 MAX_OPERATOR_BYTES: Final = 100 * 1024 * 1024
 """The bytes that one operator or stage may hold: the default of every parameter that bounds one."""

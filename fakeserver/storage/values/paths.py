@@ -1,16 +1,26 @@
-"""Dotted paths into documents: reading as queries do (through arrays), and writing as updates do."""
+"""Dotted paths into documents: reading as queries do (through arrays), and writing as updates do.
+
+Numbers in a path index arrays. A document that changes is the caller's own: what writes and removes works in
+place.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import DBRef
 
-from fakeserver.storage.values.types import MISSING
+from fakeserver.errors import WriteError
+from fakeserver.storage.values.printing import show_field
+from fakeserver.storage.values.types import MISSING, type_name
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeAlias
+
+    Document: TypeAlias = dict[str, Any]
 
 
 @lru_cache(maxsize=4096)
@@ -113,3 +123,112 @@ def remove(value: Any, parts: tuple[str, ...]) -> None:
             value.pop(parts[0], None)
         elif parts[0] in value:
             remove(value[parts[0]], parts[1:])
+
+
+_MAX_ARRAY_PADDING: Final = 1_500_000
+
+
+def refuse_dead_end(document: Document, parts: tuple[str, ...]) -> None:
+    """Refuse a path that leads on from a value which holds nothing. Raises `WriteError` 28."""
+    container: Any = document
+    for index, part in enumerate(parts):
+        if isinstance(container, dict) or (isinstance(container, list) and array_index(part) is not None):
+            container = exactly(container, (part,))
+        else:
+            raise WriteError(
+                ErrorCode.PATH_NOT_VIABLE,
+                f"Cannot use the part ({part}) of ({'.'.join(parts)}) to traverse the element "
+                f"({show_field(parts[index - 1], container)})",
+            )
+        if container is MISSING:
+            return
+
+
+def refuse_array_on(document: Document, parts: tuple[str, ...], which: str) -> None:
+    """Refuse a path of `$rename` (`which`: source or destination) that leads through an array."""
+    for length in range(1, len(parts)):
+        if isinstance(exactly(document, parts[:length]), list):
+            shown = show_field("_id", document["_id"])[1:-1] if "_id" in document else "no id"
+            raise WriteError(
+                ErrorCode.BAD_VALUE,
+                f"The {which} field cannot be an array element, '{'.'.join(parts)}' in doc with {shown} has "
+                f"an array field called '{parts[length - 1]}'",
+            )
+
+
+def write_new(document: Document, parts: tuple[str, ...], value: Any, *, inserting: bool) -> None:
+    """Write a field; at the top of a document that is there, its name may not begin with a dollar sign."""
+    topmost = len(parts) == 1 or parts[0] not in document
+    write(document, parts, value)
+    if topmost and not inserting:
+        refuse_dollar(parts[0], document)
+
+
+def refuse_dollar(name: str, document: Document) -> None:
+    """Refuse a field of the topmost level for its name; a DBRef's are allowed in their order."""
+    if not name.startswith("$"):
+        return
+    names = list(document)
+    before = names[names.index(name) - 1] if names.index(name) else ""
+    if name == "$db" and type(document[name]) is not str:
+        raise _bad_reference(f"The DBRef $db field must be a String, not a {type_name(document[name])}")
+    if name == "$db" and before != "$id":
+        raise _bad_reference("Found $db field without a $id before it, which is invalid.")
+    if name == "$id" and before != "$ref":
+        raise _bad_reference("Found $id field without a $ref before it, which is invalid.")
+    if name == "$ref" and type(document[name]) is not str:
+        raise _bad_reference(f"The DBRef $ref field must be a String, not a {type_name(document[name])}")
+    if name == "$ref" and names[names.index(name) + 1 :][:1] != ["$id"]:
+        raise _bad_reference("The DBRef $ref field must be followed by a $id field")
+    if name not in {"$ref", "$id", "$db"}:
+        raise WriteError(
+            ErrorCode.DOLLAR_PREFIXED_FIELD_NAME,
+            f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an "
+            "update's replacement document. Consider using an aggregation pipeline with $replaceWith.",
+        )
+
+
+def _bad_reference(message: str) -> WriteError:
+    return WriteError(ErrorCode.INVALID_DB_REF, message)
+
+
+def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
+    """Set a field, making the documents that lead to it and padding arrays. Raises `WriteError` 28."""
+    container: Any = document
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if isinstance(container, dict):
+            if last:
+                container[part] = value
+            else:
+                container = container.setdefault(part, {})
+        elif isinstance(container, list) and (position := array_index(part)) is not None:
+            if position - len(container) > _MAX_ARRAY_PADDING:
+                raise WriteError(
+                    ErrorCode.CANNOT_BACKFILL_ARRAY,
+                    f"can't backfill more than {_MAX_ARRAY_PADDING} elements",
+                )
+            container.extend([None] * (position + 1 - len(container)))
+            if last:
+                container[position] = value
+            else:
+                if container[position] is None:
+                    container[position] = {}
+                container = container[position]
+        else:
+            holder = parts[index - 1]
+            raise WriteError(
+                ErrorCode.PATH_NOT_VIABLE,
+                f"Cannot create field '{part}' in element {show_field(holder, container)}",
+            )
+
+
+def erase(document: Document, parts: tuple[str, ...]) -> None:
+    """Remove a field; an element of an array becomes null."""
+    container = exactly(document, parts[:-1])
+    if isinstance(container, dict):
+        container.pop(parts[-1], None)
+    elif isinstance(container, list):
+        index = array_index(parts[-1])
+        if index is not None and index < len(container):
+            container[index] = None

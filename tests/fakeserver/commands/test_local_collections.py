@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talking import REPLICA_SET, STANDALONE, Deployment, Talker, play
 
-from fakeserver.commands.oplog_documents import difference
+from fakeserver.commands.local_collections import difference
 
 Document = dict[str, Any]
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.filters.geo_shapes import parse
-from fakeserver.storage.filters.geometry import EARTH_RADIUS_METRES, SphericalArea, radians_between
+from fakeserver.storage.filters.geo_shapes import EARTH_RADIUS_METRES, SphericalArea, parse, radians_between
 
 DEGREE = math.radians(1) * EARTH_RADIUS_METRES
 CITIES = {

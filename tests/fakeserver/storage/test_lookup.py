@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import IndexSpec, Namespace, Query
 from fakeserver.storage.port.scope import Scope
-from fakeserver.storage.stages import joining, lookup
-from fakeserver.storage.stages.joining import keys_of
+from fakeserver.storage.stages import lookup
+from fakeserver.storage.stages.lookup import keys_of
 from fakeserver.storage.store.memory_engine import MemoryEngine
 
 LOCAL, FOREIGN = Namespace("db", "local"), Namespace("db", "foreign")
@@ -174,7 +174,7 @@ def test_an_index_is_asked_instead_of_reading_the_collection() -> None:
 def test_what_is_joined_may_come_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = Joined([{"k": 1}], [{"k": 1, "text": "x" * 100}] * 20)
     size = sum(len(bson.encode(each)) for each in joined.stored(FOREIGN))
-    monkeypatch.setattr("fakeserver.storage.values.volume.MAX_INTERNAL_BYTES", 200)
+    monkeypatch.setattr("fakeserver.storage.values.memory.MAX_INTERNAL_BYTES", 200)
     stage = {"from": "foreign", "localField": "k", "foreignField": "k", "as": "j"}
     monkeypatch.setattr(lookup, "_MAX_BYTES", size)
     assert len(joined.run({"$lookup": stage})[0]["j"]) == 20
@@ -228,7 +228,7 @@ def test_a_graph_looks_only_at_documents_that_match() -> None:
 
 
 def test_what_a_graph_holds_may_come_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "_MAX_BYTES", 100)
+    monkeypatch.setattr(lookup, "_MAX_GRAPH_BYTES", 100)
     joined = Joined([{"k": 1}], [{"k": 1, "to": 2, "text": "x" * 60}, {"k": 2, "to": 3, "text": "x" * 60}])
     with pytest.raises(CommandError) as refused:
         joined.run({"$graphLookup": GRAPH})

@@ -9,8 +9,7 @@ from data_commands import Server
 
 from fakeserver.commands.catalog import index_specs
 from fakeserver.errors import CommandError
-from fakeserver.storage.filters.text_language import Folding, words
-from fakeserver.storage.filters.text_search import TextIndex, parse_search
+from fakeserver.storage.filters.text_search import Folding, TextIndex, parse_search, words
 from fakeserver.storage.port.engine import IndexSpec
 
 SCORE = {"$meta": "textScore"}

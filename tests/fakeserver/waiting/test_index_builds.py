@@ -1,4 +1,4 @@
-"""The build of an index lets others write and knows it (fakeserver/storage/store/index_build.py)."""
+"""The build of an index lets others write and knows it (fakeserver/storage/store/collection_state.py)."""
 
 from __future__ import annotations
 
