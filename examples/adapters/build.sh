@@ -13,12 +13,13 @@ else
 fi
 
 # The Java driver has an interface that blocks and a reactive one, each a program with libraries of its own.
+# Maven writes escape sequences into every pipe, so it is heard only where it fails.
 java() {
     (
         cd "$here/java"
-        mvn -q -B ${2:+-P "$2"} compile dependency:copy-dependencies \
-            -DbuildDirectory="$built/maven/$1" -DoutputDirectory="$built/$1/lib" &&
-            cp "$built/maven/$1"/classes/*.class "$built/$1"
+        said=$(mvn -q -B ${2:+-P "$2"} compile dependency:copy-dependencies \
+            -DbuildDirectory="$built/maven/$1" -DoutputDirectory="$built/$1/lib") || { echo "$said" >&2; exit 1; }
+        cp "$built/maven/$1"/classes/*.class "$built/$1"
     ) || { echo "the adapter $1 cannot be built" >&2; rm -rf "${built:?}/$1"; }
 }
 if command -v mvn >/dev/null && command -v javac >/dev/null; then

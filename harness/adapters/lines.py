@@ -54,11 +54,15 @@ class AdapterProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What an adapter says of itself. `edition` is empty when it names none."""
+    """What an adapter says of itself. `edition` is empty when it names none.
+
+    `driver` is the driver's own name and its version (`nodejs 7.9.0`), empty where the adapter does not tell.
+    """
 
     name: str
     features: frozenset[Feature]
     edition: str = ""
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,9 @@ def hello(result: Any) -> Hello:
             f"the adapter speaks protocol {result['protocol']}, this program {PROTOCOL}"
         )
     features = frozenset(Feature[name] for name in result["features"])
-    return Hello(result["name"], features, result.get("edition", ""))
+    driver = result.get("driver")
+    told = f"{driver['name']} {driver['version']}" if driver else ""
+    return Hello(result["name"], features, result.get("edition", ""), told)
 
 
 def session_state(result: Any) -> SessionState:

@@ -155,6 +155,7 @@ _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         {
             "protocol": _WHOLE,
             "name": {"type": "string", "minLength": 1},
+            "driver": _object({"name": _TEXT, "version": _TEXT}, "name", "version"),
             "features": {"type": "array", "items": {"enum": [*FEATURES]}},
             "edition": _TEXT,
         },

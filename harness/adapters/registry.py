@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, replace
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Final
 
+from driver.cmap.metadata import NAME, VERSION
 from harness.adapters import ADAPTERS
 from harness.adapters.base import AdapterLost
 from harness.running import cancelling
@@ -28,11 +29,13 @@ class DriverEntry:
 
     `editions` are those that the driver can follow, its default first. `virtual_time` says that its adapter
     has `Feature.VIRTUAL_TIME`. `command` is the command line of an adapter that is a process of its own.
+    `version` is the driver's own name and version (`PyMongo 4.20.1`), empty where nobody has asked.
     """
 
     editions: tuple[str, ...]
     virtual_time: bool
     command: str = ""
+    version: str = ""
 
 
 DRIVERS: Final[Mapping[str, DriverEntry]] = {
@@ -55,11 +58,17 @@ def drivers(texts: Iterable[str]) -> dict[str, DriverEntry]:
     """
     known: dict[str, DriverEntry] = {}
     for text in texts:
-        name, info = (text, DRIVERS[text]) if text in DRIVERS else cancelling.run(_introduced(text))
+        name, info = _of_this_package(text) if text in DRIVERS else cancelling.run(_introduced(text))
         if known.get(name, info) != info or (info.command and name in DRIVERS):
             raise AdapterLost(f"the name '{name}' of the adapter '{text}' is another driver's")
         known[name] = info
     return known
+
+
+def _of_this_package(name: str) -> tuple[str, DriverEntry]:
+    if name == "reference":
+        return name, replace(DRIVERS[name], version=f"{NAME} {VERSION}")
+    return name, replace(DRIVERS[name], version=f"PyMongo {metadata.version('pymongo')}")
 
 
 async def _introduced(text: str) -> tuple[str, DriverEntry]:
@@ -69,7 +78,8 @@ async def _introduced(text: str) -> tuple[str, DriverEntry]:
     child = await Child.start(command)
     await child.aclose()
     edition = child.hello.edition or EDITIONS[-1]
-    return child.hello.name, DriverEntry(editions=(edition,), virtual_time=False, command=command)
+    entry = DriverEntry((edition,), virtual_time=False, command=command, version=child.hello.driver)
+    return child.hello.name, entry
 
 
 def make_adapter(name: str, deployment: Deployment, *, edition: str) -> DriverAdapter:

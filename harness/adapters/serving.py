@@ -73,6 +73,8 @@ class PythonAdapter:
     """
 
     name: str = ""
+    driver: tuple[str, str] | None = None
+    """The name and the version that the driver gives to servers."""
     features: frozenset[Feature] = frozenset()
     edition: str = ""
 
@@ -214,7 +216,11 @@ class _EntityServer:
     def hello(self, _number: int, _on: int, _params: Any) -> dict[str, Any]:
         features = sorted(feature.name for feature in self._adapter.features)
         said = {"protocol": PROTOCOL, "name": self._adapter.name, "features": features}
-        return {"result": said | ({"edition": self._adapter.edition} if self._adapter.edition else {})}
+        if self._adapter.driver is not None:
+            said["driver"] = dict(zip(("name", "version"), self._adapter.driver, strict=True))
+        if self._adapter.edition:
+            said["edition"] = self._adapter.edition
+        return {"result": said}
 
     def client(self, number: int, _on: int, params: Any) -> dict[str, Any]:
         spec = ClientSpec(

@@ -23,6 +23,7 @@ from harness.commands.options.common import (
     no_color_option,
     refuse_virtual_time,
     seed_option,
+    versions_of,
 )
 from harness.commands.options.deployment import deployment_options, deployments_of, external_uris
 from harness.commands.options.flaky import lab_options, repeats_of
@@ -358,6 +359,7 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
         interrupt_ends_loops=options.interrupt_ends_loops,
         journal_dir=str(options.journal) if options.journal else "",
         commands=commands_of(infos),
+        drivers=versions_of(infos),
         wire=options.verbose >= WIRE_VERBOSITY,
         detail="all" if options.results or options.html else "failures",
     )

@@ -35,5 +35,5 @@ def command(runs: tuple[str, ...], output: Path) -> None:
     for driver in table.drivers:
         counts = table.counts(rules().values(), driver)
         told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in RuleVerdict if counts[verdict])
-        click.echo(f"{driver.name} ({driver.edition}): {told}")
+        click.echo(f"{driver.name} ({driver.facts}): {told}")
     click.echo(f"{output}: {len(rules())} rules, {len(table.drivers)} drivers")

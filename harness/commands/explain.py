@@ -21,6 +21,7 @@ from harness.commands.options.common import (
     profile_option,
     refuse_virtual_time,
     seed_option,
+    versions_of,
 )
 from harness.commands.options.types import FilePath
 from harness.commands.output.errors import bad_input
@@ -102,6 +103,7 @@ def command(
         seed=seed,
         case_timeout=case_timeout,
         commands=commands_of({name: info}),
+        drivers=versions_of({name: info}),
         detail="all",
         wire=verbose >= WIRE_VERBOSITY,
     )

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def command(runs: tuple[str, ...], output: Path) -> None:
     """Make one HTML page of the results of one or several runs (`pushbackd conform --results FILE`).
 
-    A column is a driver with its edition on a topology, in real or virtual time, against one version of the
-    server. Where two runs fill the same cell, the later FILE wins; a run with a NAME has columns of its own.
+    A column is a driver in one version, with its edition, on a topology, in real or virtual time, against one
+    version of the server. Where two runs fill the same cell, the later FILE wins; a run with a NAME has
+    columns of its own.
     """
     matrix = Matrix()
     for run, results, name in runs_of(runs):

@@ -31,7 +31,7 @@ def report_lines(cases: Sequence[RepeatedCase], settings: Settings, style: termi
         for (adapter, edition, topology), group in groupby(
             cases, key=lambda case: (case.item.adapter, case.item.edition, case.item.topology)
         ):
-            yield click.style(f"{adapter} (edition {edition}) on {topology}", bold=True)
+            yield click.style(f"{terminal.headline(adapter, edition, settings)} on {topology}", bold=True)
             yield from _table(list(group), every=style.verbosity > 0)
             yield ""
     for case in cases:
@@ -50,6 +50,7 @@ def document(case: RepeatedCase, settings: Settings) -> dict[str, Any]:
         "reason": result.reason,
         "topology": result.topology,
         "adapter": result.adapter,
+        "driver": settings.driver(result.adapter),
         "edition": result.edition,
     }
     if case.is_skipped:

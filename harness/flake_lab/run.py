@@ -103,7 +103,7 @@ class LabRun:
     def _print_json(self, cases: Sequence[RepeatedCase], not_run: Sequence[Result]) -> None:
         for case in cases:
             click.echo(json_line(case, self._settings))
-        lines = JsonLines(sys.stdout)
+        lines = JsonLines(sys.stdout, self._settings)
         for result in not_run:
             lines.result(result)
         tally = Tally.of([*(case.result for case in cases), *not_run])
@@ -122,7 +122,7 @@ class LabRun:
             junit.write(
                 path,
                 [*(case.result for case in cases), *not_run],
-                properties={"seed": str(self._settings.seed), "time": self._settings.time},
+                settings=self._settings,
                 of_case=lambda result: of_case.get(key(result), {}),
             )
 

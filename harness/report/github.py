@@ -131,7 +131,8 @@ def _overview(
     for (adapter, edition, topology), group in groupby(
         results, key=lambda each: (each.adapter, each.edition, each.topology)
     ):
-        yield f"\n**{_in_cell(adapter)}** (edition {edition}) on **{topology}**\n"
+        facts = ", ".join(filter(None, (settings.driver(adapter), f"edition {edition}")))
+        yield f"\n**{_in_cell(adapter)}** ({_in_cell(facts)}) on **{topology}**\n"
         yield from _table(list(group))
     if complaints:
         yield "\n### Unusable files\n"

@@ -6,20 +6,23 @@ import json
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from harness.running.plan import Settings
     from harness.running.result import Result, Tally
 
-_FIELDS = ("id", "status", "reason", "topology", "adapter", "edition", "duration_ms")
+_FIELDS = ("id", "status", "reason", "topology", "adapter", "driver", "edition", "duration_ms")
 
 
 class JsonLines:
     """Writes each result as soon as its turn has come."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, settings: Settings) -> None:
         self._stream = stream
+        self._settings = settings
 
     def result(self, result: Result) -> None:
         """Write one case."""
         document = result.to_dict()
+        document["driver"] = self._settings.driver(result.adapter)
         self._write({name: document[name] for name in _FIELDS})
 
     def summary(self, tally: Tally, *, unusable_files: int = 0) -> None:

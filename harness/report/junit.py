@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from harness.running.plan import Settings
+
     _Properties: TypeAlias = Callable[[Result], Mapping[str, str]]
 
 _FAILED = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
@@ -26,30 +28,35 @@ def write(
     path: Path,
     results: Sequence[Result],
     *,
-    properties: Mapping[str, str],
+    settings: Settings,
     of_case: _Properties = lambda _: {},
 ) -> None:
-    """Write the report. Raises `OSError`.
+    """Write the report of a run with these settings. Raises `OSError`.
 
-    `properties` are those of the whole run (seed, time), `of_case` returns what a case has besides.
+    `of_case` returns the properties that a case has besides.
     """
     root = ET.Element("testsuites", name="pushbackd conform")
     _count(root, results)
     for (adapter, topology), group in groupby(results, key=lambda result: (result.adapter, result.topology)):
-        root.append(_suite(f"{adapter} on {topology}", list(group), properties, of_case))
+        root.append(_suite(f"{adapter} on {topology}", list(group), settings, of_case))
     ET.indent(root)
     write_whole(path, ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def _suite(
-    name: str, results: Sequence[Result], properties: Mapping[str, str], of_case: _Properties
-) -> ET.Element:
+def _suite(name: str, results: Sequence[Result], settings: Settings, of_case: _Properties) -> ET.Element:
     suite = ET.Element("testsuite", name=name)
     _count(suite, results)
     first = results[0]
-    of_suite = {"adapter": first.adapter, "topology": first.topology, "edition": first.edition}
-    version = next((result.server_version for result in results if result.server_version), "")
-    _list(suite, {**of_suite, "server_version": version, **properties})
+    properties = {
+        "adapter": first.adapter,
+        "driver": settings.driver(first.adapter),
+        "topology": first.topology,
+        "edition": first.edition,
+        "server_version": next((result.server_version for result in results if result.server_version), ""),
+        "seed": str(settings.seed),
+        "time": settings.time,
+    }
+    _list(suite, properties)
     suite.extend(_case(result, of_case(result)) for result in results)
     return suite
 

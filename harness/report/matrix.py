@@ -1,8 +1,8 @@
 """Several runs as one matrix: a row for each case, a column for each configuration of a run.
 
-A column is a driver with its edition on a deployment, in real or virtual time, against one version of the
-server; a run with a name has columns of its own. When two runs fill the same cell, the later one
-wins. A file may say the same description twice: the first of them is one row, the second another.
+A column is a driver in one version, with its edition, on a deployment, in real or virtual time, against one
+version of the server; a run with a name has columns of its own. When two runs fill the same cell, the later
+one wins. A file may say the same description twice: the first of them is one row, the second another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Column:
-    """A configuration in which cases ran; `run` is empty unless the run has a name."""
+    """A configuration in which cases ran; `run` is empty unless the run has a name.
+
+    `driver` is the driver's own name and version, empty where its adapter does not tell.
+    """
 
     adapter: str
     edition: str
@@ -34,11 +37,12 @@ class Column:
     time: str
     server: str = ""
     run: str = ""
+    driver: str = ""
 
     @property
     def key(self) -> str:
         """The column's name in links, which stays the same from report to report."""
-        parts = (self.adapter, self.edition, self.topology, self.time, self.server, self.run)
+        parts = (self.adapter, self.edition, self.topology, self.time, self.server, self.run, self.driver)
         return "/".join(filter(None, parts))
 
 
@@ -126,10 +130,12 @@ class Matrix:
     def columns(self) -> tuple[Column, ...]:
         """All columns, in the order in which runs brought them, those of one driver beside each other."""
         found = dict.fromkeys(column for row in self.cells.values() for column in row)
-        drivers = list(dict.fromkeys((column.run, column.adapter, column.edition) for column in found))
-        return tuple(
-            sorted(found, key=lambda column: drivers.index((column.run, column.adapter, column.edition)))
-        )
+
+        def driver(column: Column) -> tuple[str, str, str, str]:
+            return column.run, column.adapter, column.driver, column.edition
+
+        drivers = list(dict.fromkeys(map(driver, found)))
+        return tuple(sorted(found, key=lambda column: drivers.index(driver(column))))
 
     def rows(self) -> Iterator[tuple[CaseKey, Mapping[Column, Cell]]]:
         """Yield the rows by specification and file; in a file they keep their order."""
@@ -148,8 +154,12 @@ class Filling:
 
     def add(self, result: Result) -> None:
         """Add a result."""
-        time = self.run.settings.time
-        column = Column(result.adapter, result.edition, result.topology, time, run=self.name)
+        settings = self.run.settings
+        column = Column(
+            *(result.adapter, result.edition, result.topology, settings.time),
+            run=self.name,
+            driver=settings.driver(result.adapter),
+        )
         if result.server_version:
             self._servers.setdefault(column, result.server_version)
         self._seen[result.id, column] += 1

@@ -236,6 +236,7 @@ _SETTINGS: Final = {
         "time": {"enum": ["real", "virtual"]},
         "seed": {"type": "integer"},
         "commands": {"type": "array", "items": _PAIR},
+        "drivers": {"type": "array", "items": _PAIR},
     },
     "required": ["commands"],
 }

@@ -72,7 +72,7 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
         for (adapter, edition, topology), group in groupby(
             results, key=lambda result: (result.adapter, result.edition, result.topology)
         ):
-            yield click.style(f"{adapter} (edition {edition}) on {topology}", bold=True)
+            yield click.style(f"{headline(adapter, edition, settings)} on {topology}", bold=True)
             yield from _table(list(group), few=few, verbosity=style.verbosity)
             yield ""
         yield from _skipped(results)
@@ -89,6 +89,11 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
         yield from _group(failures, settings, style, with_timeline=index < _TIMELINES_SHOWN)
     yield from _likenesses(results)
     yield from _rules_of(failed)
+
+
+def headline(adapter: str, edition: str, settings: Settings) -> str:
+    """Return what a driver is called over its results: `node (nodejs 7.9.0, edition 2026-07-08)`."""
+    return f"{adapter} ({', '.join(filter(None, (settings.driver(adapter), f'edition {edition}')))})"
 
 
 def summary(tally: Tally, settings: Settings, *, seconds: float, notes: Iterable[str] = ()) -> str:
@@ -184,8 +189,8 @@ def account(result: Result, settings: Settings) -> Iterator[str]:
     else:
         yield from _indented(explanation(result, colored=True, whole=True, cut=not settings.wire))
     yield from _indented(_timeline(result, most=len(result.timeline), whole=settings.wire))
-    edition = f"{result.adapter} follows the edition {result.edition}"
-    yield f"  {result.duration_ms:g} ms of {settings.time} time, seed {settings.seed}; {edition}"
+    driver = headline(result.adapter, result.edition, settings)
+    yield f"  {result.duration_ms:g} ms of {settings.time} time, seed {settings.seed}; {driver}"
 
 
 def _head(result: Result) -> Iterator[str]:

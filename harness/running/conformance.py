@@ -44,7 +44,7 @@ class Conformance:
         self._outputs = run.outputs
         self._settings = run.settings
         self._results: list[Result] = []
-        self._json_lines = JsonLines(sys.stdout) if run.outputs.json else None
+        self._json_lines = JsonLines(sys.stdout, self._settings) if run.outputs.json else None
         self._end: Interrupted | BrokenPipeError | DeploymentError | ClusterError | EnoughFailed | None = None
         """The exception that ended the run before its last case."""
         self._failed = 0
@@ -186,8 +186,7 @@ class Conformance:
             self._print(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))
         if (path := outputs.junit) is not None:
             with writing(path):
-                properties = {"seed": str(self._settings.seed), "time": self._settings.time}
-                junit.write(path, self._results, properties=properties)
+                junit.write(path, self._results, settings=self._settings)
         if outputs.github:
             github.publish(
                 self._results, self._settings, seconds=seconds, complaints=complaints, err=outputs.json

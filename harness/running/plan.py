@@ -42,7 +42,8 @@ class Settings:
     `case_timeout` and `loop_seconds` are in seconds of the clock that cases run on; loops also end after
     `loop_iterations`, and with `interrupt_ends_loops` at the first Ctrl-C. `journal_dir` is empty when no
     journals are wanted. `commands` are pairs: the name of an adapter that is a process of its own, and its
-    command line. `detail` says which results carry a timeline: those of `failures`, or of `all` cases; with
+    command line; `drivers` are the names of adapters and the driver's own name with its version, where that
+    is known. `detail` says which results carry a timeline: those of `failures`, or of `all` cases; with
     `wire` it includes every message between drivers and servers.
     `uri` is the connection string of servers that the run does not start, and `uri_multi` that of all their
     mongos where the two differ; where `uri` is empty, the run starts fake servers. `least_wall_limit` is in
@@ -58,6 +59,7 @@ class Settings:
     loop_seconds: float = loops.SECONDS
     interrupt_ends_loops: bool = False
     commands: tuple[tuple[str, str], ...] = ()
+    drivers: tuple[tuple[str, str], ...] = ()
     detail: Detail = "failures"
     wire: bool = False
     uri: str = field(default="", repr=False)
@@ -78,6 +80,10 @@ class Settings:
         """Return the command line of an adapter that is a process of its own, or else None."""
         return dict(self.commands).get(adapter)
 
+    def driver(self, adapter: str) -> str:
+        """Return the name and the version of an adapter's driver (`nodejs 7.9.0`), empty if unknown."""
+        return dict(self.drivers).get(adapter, "")
+
     def to_dict(self) -> dict[str, Any]:
         """Return a document of plain values."""
         return asdict(self)
@@ -85,8 +91,11 @@ class Settings:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Settings:
         """Return the settings that `to_dict` made a document of, also when it has been JSON since."""
-        commands = tuple((name, command) for name, command in document["commands"])
-        return cls(**{**document, "commands": commands})
+        pairs = {
+            name: tuple((adapter, text) for adapter, text in document.get(name, ()))
+            for name in ("commands", "drivers")
+        }
+        return cls(**{**document, **pairs})
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,12 @@ class _ProtocolSession:
 
     async def _calls(self) -> Verdicts:
         command = {"command": {"ping": 1}, "commandName": "ping"}
-        yield await self._call("call runCommand", "database", "runCommand", command, "a reply with ok", _pong)
+        ping = await self._call(
+            "call runCommand", "database", "runCommand", command, "a reply with ok", _pong
+        )
+        yield ping
+        if ping.holds is Holds.OK:
+            yield await self._driver()
         before, document = len(self.program.heard), {"_id": 1, "x": {"$numberLong": "5"}}
         inserted = "a document, such as {insertedId: 1}"
         arguments: dict[str, Any] = {"document": document}
@@ -155,6 +160,25 @@ class _ProtocolSession:
             _equal(found),
         )
         yield await self._two_at_once()
+
+    async def _driver(self) -> Verdict:
+        """Judge the driver that `hello` names: it is one that servers were told of."""
+        part = "hello names the driver that connects"
+        if self.hello is None or not self.hello.driver:
+            return Verdict(part, Holds.NOT_DECLARED, "without `driver`, no report shows its version")
+        told: dict[str, None] = {}
+        connections = {"$currentOp": {"allUsers": True, "idleConnections": True}}
+        for address in self.deployment.addresses:
+            reply = await self.deployment.admin(
+                "admin", {"aggregate": 1, "pipeline": [connections], "cursor": {}}, address=address
+            )
+            for each in reply["cursor"]["firstBatch"]:
+                if driver := each.get("clientMetadata", {}).get("driver"):
+                    told[" ".join(driver[word].partition("|")[0] for word in ("name", "version"))] = None
+        if self.hello.driver in told:
+            return Verdict(part, Holds.OK, self.hello.driver)
+        expected = f"one of those that servers were told of: {', '.join(told)}"
+        return Verdict(part, Holds.FAILED, expected=expected, got=self.hello.driver)
 
     def _events(self, before: int) -> Verdict:
         """Judge the events of an insert: those that came before its answer count."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +15,16 @@ from example_adapters import EXAMPLES, NODE, Example
 from sizes import is_full
 
 from harness.cli import cli
+from harness.deployments.embedded import embedded
 from harness.running.result import ExitCode, Moment
+from harness.testing.adapter_protocol import check_protocol
+from harness.testing.verdict import Holds, Verdict
+from harness.testing.worlds import run_in_system
+from harness.unified.deployment import Topology
+from mongowire.system import SeededRng
+
+if TYPE_CHECKING:
+    from mongowire.ports import Clock, Network
 
 ROOT = Path(__file__).parents[2]
 TOPOLOGY = "matrix" if is_full("deployments") else "sharded"
@@ -39,6 +50,23 @@ def test_all_bundled_scenarios_pass_that_a_driver_can_run(example: Example) -> N
     assert "\n".join(wrong) == ""
     assert code == ExitCode.PASSED
     assert counts["passed"] > 100
+
+
+@pytest.mark.parametrize("example", [example.param() for example in EXAMPLES])
+def test_an_adapter_names_the_driver_and_the_version_that_servers_are_told_of(example: Example) -> None:
+    verdicts: dict[str, Verdict] = {}
+
+    async def scenario(clock: Clock, network: Network) -> None:
+        rng = SeededRng(0)
+        async with embedded(
+            Topology.REPLICA_SET, clock=clock, network=network, rng=rng, virtual=False
+        ) as servers:
+            async for verdict in check_protocol(example.command, servers):
+                verdicts[verdict.part] = verdict
+
+    run_in_system(scenario)
+    told = verdicts["hello names the driver that connects"]
+    assert (told.holds, bool(re.fullmatch(r"[\w-]+ \d+\.\d+\.\d+", told.note))) == (Holds.OK, True)
 
 
 @pytest.mark.parametrize("example", [example.param() for example in EXAMPLES])

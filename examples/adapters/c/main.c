@@ -160,10 +160,14 @@ static void keep_failure(int64_t id, const struct answer *answer) {
 
 static bool hello(const struct request *request, struct answer *answer) {
     (void)request;
-    bson_t result, list;
+    bson_t result, driver, list;
     BSON_APPEND_DOCUMENT_BEGIN(&answer->result, "result", &result);
     BSON_APPEND_INT32(&result, "protocol", PROTOCOL);
     BSON_APPEND_UTF8(&result, "name", "c");
+    BSON_APPEND_DOCUMENT_BEGIN(&result, "driver", &driver);
+    BSON_APPEND_UTF8(&driver, "name", "mongoc");
+    BSON_APPEND_UTF8(&driver, "version", mongoc_get_version());
+    bson_append_document_end(&result, &driver);
     BSON_APPEND_ARRAY_BEGIN(&result, "features", &list);
     for (uint32_t index = 0; index < sizeof features / sizeof *features; index++) {
         char buffer[16];

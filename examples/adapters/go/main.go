@@ -19,6 +19,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/version"
 )
 
 const (
@@ -147,7 +148,12 @@ var started = time.Now()
 func clock() float64 { return time.Since(started).Seconds() }
 
 func (a *adapter) hello(request) any {
-	return bson.D{{Key: "protocol", Value: protocol}, {Key: "name", Value: "go"}, {Key: "features", Value: features}}
+	return bson.D{
+		{Key: "protocol", Value: protocol},
+		{Key: "name", Value: "go"},
+		{Key: "driver", Value: bson.D{{Key: "name", Value: "mongo-go-driver"}, {Key: "version", Value: version.Driver}}},
+		{Key: "features", Value: features},
+	}
 }
 
 func (a *adapter) client(asked request) any {

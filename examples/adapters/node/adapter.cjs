@@ -17,6 +17,7 @@ const { errorReport, observe, pinnedTo, POOL_KINDS, TRANSACTION_STATES } = requi
 
 const { EJSON } = mongodb.BSON;
 
+const DRIVER = { name: 'nodejs', version: require('mongodb/package.json').version };
 // What the driver can do. It has no time limits for whole operations: in driver 7 timeoutMS has no effect.
 const FEATURES = [
   'COMMAND_EVENTS', 'POOL_EVENTS', 'SDAM_EVENTS', 'LOG_MESSAGES', 'SESSIONS', 'TRANSACTIONS', 'CHANGE_STREAMS',
@@ -52,7 +53,7 @@ const keep = (id, entity) => {
 };
 
 const METHODS = {
-  hello: async () => ({ result: { protocol: 1, name: 'node', features: FEATURES } }),
+  hello: async () => ({ result: { protocol: 1, name: 'node', driver: DRIVER, features: FEATURES } }),
 
   client: async (_, { uri, observeEvents, observeLogs, serverApi }, id) => {
     const event = (kind, fields) => tell({ event: { client: id, kind, at: clock(), fields } });

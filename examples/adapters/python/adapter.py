@@ -40,6 +40,7 @@ class Listener(pymongo.monitoring.CommandListener):
 
 class Example(PythonAdapter):
     name = "pymongo-example"
+    driver = ("PyMongo", pymongo.version)
     features = frozenset({Feature.COMMAND_EVENTS, Feature.MAX_ADAPTIVE_RETRIES})
 
     def create_client(self, spec: ClientSpec, publish: PublishEvent) -> Any:

@@ -155,6 +155,11 @@ def commands_of(infos: Mapping[str, DriverEntry]) -> tuple[tuple[str, str], ...]
     return tuple((name, info.command) for name, info in infos.items() if info.command)
 
 
+def versions_of(infos: Mapping[str, DriverEntry]) -> tuple[tuple[str, str], ...]:
+    """Return the names and versions of the drivers that tell theirs, for `Settings.drivers`."""
+    return tuple((name, info.version) for name, info in infos.items() if info.version)
+
+
 def edition_of(name: str, info: DriverEntry, edition: str | None) -> str:
     """Return the edition that a driver will follow. Raises `UsageError` for one that it cannot."""
     if edition and edition not in info.editions:

@@ -115,7 +115,7 @@ function verdict(entry, number, found) {
   const status = entry.statuses[number];
   const column = report.columns[number];
   const after = RAN.includes(status) ? ` in ${duration(entry.times[number])}` : "";
-  const how = `${column.adapter} (edition ${column.edition}) on ${column.topology}, ${column.time} time${column.server && `, server ${column.server}`}`;
+  const how = `${column.adapter} (${[column.driver, `edition ${column.edition}`].filter(Boolean).join(", ")}) on ${column.topology}, ${column.time} time${column.server && `, server ${column.server}`}`;
   return [
     make("p", { class: `verdict ${status}` }, make("b", {}, STATUSES[status]), `${after} — ${how}`, found.reason ? `\n${found.reason}` : "",
       found.mismatch ? `\n${found.mismatch}` : ""),

@@ -22,7 +22,7 @@ function traits(columns, among) {
 }
 
 function driverOf(column) {
-  return [column.run, column.adapter, column.edition].join("\n");
+  return [column.run, column.adapter, column.driver, column.edition].join("\n");
 }
 
 /** The shown columns, driver by driver. */
@@ -43,7 +43,7 @@ function heading() {
     const columns = numbers.map((number) => report.columns[number]);
     first.append(make("th", { colspan: columns.length, scope: "colgroup" },
       make("b", {}, columns[0].adapter),
-      make("small", {}, [columns[0].run, `edition ${columns[0].edition}`].filter(Boolean).join(" · ")),
+      make("small", {}, [columns[0].run, columns[0].driver, `edition ${columns[0].edition}`].filter(Boolean).join(" · ")),
       make("small", {}, traits(columns, report.columns))));
     for (const number of numbers) {
       second.append(make("th", { scope: "col", class: "column" },

@@ -75,7 +75,7 @@ def _class(verdict: RuleVerdict) -> str:
 
 
 def _title(driver: Driver) -> str:
-    return f"{escape(driver.name)} <small>{escape(driver.edition)}</small>"
+    return f"{escape(driver.name)} <small>{escape(driver.facts)}</small>"
 
 
 def _filter(prefix: str, title: str) -> str:

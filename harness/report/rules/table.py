@@ -41,10 +41,19 @@ class RuleVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Driver:
-    """A column: a driver in one edition of the specifications, by the name of its run or its own."""
+    """A column: a driver in one edition of the specifications, by the name of its run or its own.
+
+    `version` is the driver's own name and version, empty where its adapter does not tell.
+    """
 
     name: str
     edition: str
+    version: str = ""
+
+    @property
+    def facts(self) -> str:
+        """Return what is known of it besides its name."""
+        return ", ".join(filter(None, (self.version, self.edition)))
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,8 @@ class RuleTable:
             numbers = rules.get(result.id, ())
             is_breach = result.status in _FAILED and not result.is_error
             evidence = Evidence.of(result, run.settings) if numbers and is_breach else None
-            cells = self.cells.setdefault(Driver(name or result.adapter, result.edition), {})
+            version = run.settings.driver(result.adapter)
+            cells = self.cells.setdefault(Driver(name or result.adapter, result.edition, version), {})
             for number in numbers:
                 cell = cells.setdefault(number, RuleCell())
                 if evidence is not None:

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import adapter_child
+import pymongo
 import pytest
 from click.testing import CliRunner, Result
 
 from harness.adapters.base import AdapterLost, ClientSpec, EntityKind
 from harness.adapters.child import Child
 from harness.adapters.command import Children
+from harness.adapters.registry import drivers
 from harness.cli import cli
 from harness.running.result import ExitCode
 from mongowire.system import SystemClock
@@ -138,6 +140,7 @@ def answer(**facts: Any) -> str:
         ),
         (answer(features=["VIRTUAL_TIME"]), r'features\[0\]: "VIRTUAL_TIME" is unknown'),
         (answer(features=["SESSION"]), "did you mean 'SESSIONS'"),
+        (answer(driver={"name": "x"}), "the adapter's answer to hello: result: driver: lacks version"),
         (answer(name=None), "the adapter's answer to hello: result: name: null is not"),
         ("""print('{"id": 1}'); input()""", "answer to request 1: it has none of result, entity, error"),
     ],
@@ -150,6 +153,16 @@ def test_a_program_that_does_not_introduce_itself_is_refused(
 
     with pytest.raises(AdapterLost, match=reason):
         asyncio.run(start())
+
+
+def test_a_driver_is_known_by_the_name_and_the_version_that_it_gives_to_servers() -> None:
+    told = answer(driver={"name": "nodejs", "version": "7.9.0"})
+    found = drivers([f"cmd:{script(told)}", f"cmd:{script(answer(name='silent'))}", "pymongo"])
+    assert {name: entry.version for name, entry in found.items()} == {
+        "x": "nodejs 7.9.0",
+        "silent": "",
+        "pymongo": f"PyMongo {pymongo.version}",
+    }
 
 
 def test_a_program_that_says_nothing_is_not_waited_for() -> None:

@@ -47,7 +47,7 @@ def expecting(tmp_path: Path, kind: str, case: str = "spec/tiny::a") -> Path:
 def test_a_run_in_which_all_cases_pass_ends_with_0(write_scenario: WriteScenario) -> None:
     done = conform(write_scenario("a", "b"))
     assert done.exit_code == ExitCode.PASSED, done.output
-    assert done.stdout.splitlines()[0] == "reference (edition 2026-02-20) on replicaset"
+    assert done.stdout.splitlines()[0] == "reference (pushbackd 0.1.0, edition 2026-02-20) on replicaset"
     assert "2 passed in" in done.stdout.splitlines()[-1]
 
 
@@ -228,7 +228,8 @@ def test_a_broken_file_does_not_keep_the_others_from_running(
 def test_json_is_all_that_stands_on_standard_output(write_scenario: WriteScenario) -> None:
     done = conform(write_scenario("a", "b"), "--json", "-v", "--durations", "2")
     first, second, last = json_lines(done)
-    assert list(first) == ["id", "status", "reason", "topology", "adapter", "edition", "duration_ms"]
+    names = ["id", "status", "reason", "topology", "adapter", "driver", "edition", "duration_ms"]
+    assert list(first) == names
     assert (first["id"], second["id"]) == ("spec/tiny::a", "spec/tiny::b")
     assert last == {
         "summary": {

@@ -137,7 +137,7 @@ def test_the_same_command_says_the_same_whichever_processes_run_it(pushbackd: Ca
 def test_people_are_told_the_rate_the_schedule_and_the_command(pushbackd: Callable[..., Result]) -> None:
     done = lab(pushbackd, "--repeat", 10, "--perturb", file="events-of-threads")
     told = done.stdout.splitlines()
-    assert told[0] == "reference (edition 2026-02-20) on replicaset"
+    assert told[0] == "reference (pushbackd 0.1.0, edition 2026-02-20) on replicaset"
     assert "95% interval" in told[1]
     assert told[2].startswith(f"  races/events-of-threads::{RACING['events-of-threads']}")
     assert told[3] == "  1 case passed in all of 10 runs: 72.2% or more, with 95% confidence"

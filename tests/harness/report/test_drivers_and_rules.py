@@ -103,6 +103,13 @@ def test_drivers_differ_where_one_keeps_what_another_breaks() -> None:
     assert made.drivers == (DRIVER, Driver("third", DRIVER.edition), Driver("other", DRIVER.edition))
 
 
+def test_a_column_tells_the_version_of_its_driver() -> None:
+    made = RuleTable()
+    settings = Settings(drivers=(("d", "nodejs 7.9.0"),))
+    made.add(RunHeader(RUN.started, "0", settings), [result(ONE, P)])
+    assert f"d <small>nodejs 7.9.0, {DRIVER.edition}</small>" in page.build(made, created="today")
+
+
 def test_every_case_with_a_number_is_found_in_results_by_its_id() -> None:
     cases = {case.id for path in discover([bundled_root()]) for case in loaded(str(path)).cases}
     assert {note.case_id for note in notes() if note.rules} <= cases

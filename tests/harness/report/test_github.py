@@ -37,7 +37,7 @@ FAILED = replace(
     expected="`1`",
     actual="```2```",
 )
-SETTINGS = Settings(seed=7)
+SETTINGS = Settings(seed=7, drivers=(("reference", "pushbackd 0.1.0"),))
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +126,7 @@ def test_the_summary_has_a_table_by_specification_for_each_driver_and_topology()
     text = text_of(PASSED, other, FAILED, replace(PASSED, topology="a|b"))
     assert text.startswith("## ❌ pushbackd: 3 passed, 1 failed\n\n1.50 s, real time, seed 7\n")
     assert (
-        "**reference** (edition 2026-07-08) on **replicaset**\n\n"
+        "**reference** (pushbackd 0.1.0, edition 2026-07-08) on **replicaset**\n\n"
         "| specification | passed | failed | time |\n|---|--:|--:|--:|\n"
         "| crud | 2 | · | 0.25 s |\n| retryable-writes | · | 1 | 0.00 s |\n"
     ) in text

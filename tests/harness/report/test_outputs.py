@@ -51,7 +51,7 @@ KNOWN = replace(FAILED, id="writes/bulk::b", status=ResultStatus.KNOWN_FAILING, 
 STALE = replace(PASSED, id="writes/bulk::c", status=ResultStatus.UNEXPECTED_PASS, reason="it passed")
 NOT_RUN = replace(PASSED, id="writes/bulk::d", status=ResultStatus.NOT_RUN, reason="interrupted by SIGTERM")
 ALL = [PASSED, FAILED, SKIPPED, KNOWN, STALE]
-SETTINGS = Settings(seed=7)
+SETTINGS = Settings(time="real", seed=7, drivers=(("reference", "pushbackd 0.1.0"),))
 
 
 def terminal_text(results: list[Result], style: terminal.Style = terminal.Style()) -> str:  # noqa: B008 - frozen
@@ -63,7 +63,7 @@ def terminal_text(results: list[Result], style: terminal.Style = terminal.Style(
 
 def test_json_lines_have_exactly_the_promised_fields_and_end_with_the_totals() -> None:
     stream = io.StringIO()
-    lines = JsonLines(stream)
+    lines = JsonLines(stream, SETTINGS)
     for result in [*ALL, NOT_RUN]:
         lines.result(result)
     lines.summary(Tally.of([*ALL, NOT_RUN]), unusable_files=2)
@@ -74,6 +74,7 @@ def test_json_lines_have_exactly_the_promised_fields_and_end_with_the_totals() -
         "reason": "the result is not what was expected",
         "topology": "replicaset",
         "adapter": "reference",
+        "driver": "pushbackd 0.1.0",
         "edition": "2026-02-20",
         "duration_ms": 40.0,
     }
@@ -97,9 +98,7 @@ def test_json_lines_have_exactly_the_promised_fields_and_end_with_the_totals() -
 @pytest.fixture
 def suites(tmp_path: Path) -> ET.Element:
     path = tmp_path / "reports" / "junit.xml"
-    junit.write(
-        path, [*ALL, replace(PASSED, adapter="pymongo-async")], properties={"seed": "7", "time": "real"}
-    )
+    junit.write(path, [*ALL, replace(PASSED, adapter="pymongo-async")], settings=SETTINGS)
     return ET.parse(path).getroot()
 
 
@@ -111,6 +110,7 @@ def test_junit_has_a_suite_for_each_driver_with_its_facts(suites: ET.Element) ->
     properties = {element.get("name"): element.get("value") for element in suites[0].iter("property")}
     assert properties == {
         "adapter": "reference",
+        "driver": "pushbackd 0.1.0",
         "topology": "replicaset",
         "edition": "2026-02-20",
         "server_version": "8.2.3",
@@ -156,7 +156,7 @@ def test_junit_gives_the_reason_of_a_skipped_and_of_a_known_failure(suites: ET.E
 
 def test_junit_replaces_characters_that_xml_cannot_hold(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
-    junit.write(path, [replace(FAILED, reason="a\0b")], properties={})
+    junit.write(path, [replace(FAILED, reason="a\0b")], settings=SETTINGS)
     failure = ET.parse(path).getroot().find(".//failure")
     assert failure is not None
     assert failure.get("message") == "a\N{REPLACEMENT CHARACTER}b"
@@ -167,7 +167,7 @@ def test_junit_replaces_characters_that_xml_cannot_hold(tmp_path: Path) -> None:
 
 def test_the_table_counts_by_file_and_shows_only_columns_that_are_used() -> None:
     table = terminal_text([PASSED, FAILED, SKIPPED]).splitlines()
-    assert table[0] == "reference (edition 2026-02-20) on replicaset"
+    assert table[0] == "reference (pushbackd 0.1.0, edition 2026-02-20) on replicaset"
     assert table[1].split() == ["scenarios", "passed", "failed", "skipped", "time"]
     assert table[2].split() == ["writes/insert", "1", "1", "·", "0.05", "s"]
     assert table[3].split() == ["writes/bulk", "·", "·", "1", "0.01", "s"]
@@ -356,7 +356,7 @@ def test_a_junit_report_has_long_values_and_timelines_to_their_ends(tmp_path: Pa
     row = Row("client0", "differs", f"a {LONG}1", f"a {LONG}2", 1)
     moment = Moment(0.0, "client", "client0", "commandStartedEvent", "insert", 1, f"{LONG}3")
     failed = replace(FAILED, expected=f"{LONG}4", actual=f"{LONG}5", comparison=(row,), timeline=(moment,))
-    junit.write(tmp_path / "report.xml", [failed], properties={})
+    junit.write(tmp_path / "report.xml", [failed], settings=SETTINGS)
     text = (tmp_path / "report.xml").read_text()
     assert all(f"{LONG}{number}" in text for number in range(1, 6))
 

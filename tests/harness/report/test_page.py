@@ -83,6 +83,17 @@ def test_a_run_with_a_name_has_columns_of_its_own() -> None:
     assert [column.run for column in matrix.columns] == ["before", "after"]
 
 
+def test_two_versions_of_a_driver_are_two_columns() -> None:
+    matrix = Matrix()
+    for version in ("nodejs 7.8.0", "nodejs 7.9.0"):
+        settings = replace(REAL.settings, drivers=(("node", version),))
+        matrix.add(replace(REAL, settings=settings), [result(adapter="node")])
+    assert [column.key for column in matrix.columns] == [
+        "node/2026-07-08/replicaset/real/8.2.3/nodejs 7.8.0",
+        "node/2026-07-08/replicaset/real/8.2.3/nodejs 7.9.0",
+    ]
+
+
 def test_a_skipped_case_stands_in_the_column_of_those_that_ran() -> None:
     matrix = Matrix()
     matrix.add(REAL, [result("a", ResultStatus.SKIPPED, server_version=""), result("b")])

@@ -45,7 +45,7 @@ def test_in_virtual_time_the_results_are_the_same_each_time(tmp_path: Path) -> N
 def test_json_lines_and_terminal_are_as_they_were(tmp_path: Path) -> None:
     done = conform("--json", "--html", tmp_path / "page.html")
     first, *_ = map(json.loads, done.stdout.splitlines())
-    assert set(first) == {"id", "status", "reason", "topology", "adapter", "edition", "duration_ms"}
+    assert set(first) == {"id", "status", "reason", "topology", "adapter", "driver", "edition", "duration_ms"}
 
 
 @pytest.mark.parametrize("option", ["--results", "--html"])

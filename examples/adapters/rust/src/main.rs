@@ -50,6 +50,15 @@ const FEATURES: [&str; 14] = [
     "MAX_ADAPTIVE_RETRIES",
 ];
 
+/// The driver tells its version to servers only; the locked dependencies have it, too.
+fn driver_version() -> &'static str {
+    include_str!("../Cargo.lock")
+        .split("name = \"mongodb\"\nversion = \"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .expect("Cargo.lock has the driver")
+}
+
 /// What a request has led to.
 pub enum Answer {
     Result(Bson),
@@ -149,7 +158,10 @@ impl Adapter {
     async fn answer(self: &Arc<Self>, request: Request) -> Outcome {
         match request.method.as_str() {
             "hello" => Ok(Answer::Result(Bson::Document(doc! {
-                "protocol": PROTOCOL, "name": "rust", "features": FEATURES.to_vec(),
+                "protocol": PROTOCOL,
+                "name": "rust",
+                "driver": {"name": "mongo-rust-driver", "version": driver_version()},
+                "features": FEATURES.to_vec(),
             }))),
             "client" => {
                 let id = request.id;

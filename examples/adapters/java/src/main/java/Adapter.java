@@ -1,3 +1,4 @@
+import com.mongodb.internal.build.MongoDriverVersion;
 import com.mongodb.session.ClientSession;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -112,6 +113,8 @@ final class Adapter {
         return switch (method) {
             case "hello" -> new BsonDocument("protocol", new BsonInt32(1))
                     .append("name", new BsonString(driver.name()))
+                    .append("driver", new BsonDocument("name", new BsonString(MongoDriverVersion.NAME))
+                            .append("version", new BsonString(MongoDriverVersion.VERSION)))
                     .append("features", Words.array(driver.features()));
             case "client" -> new Entity(new Entities.Client(driver, request.params, (kind, fields) ->
                     tell(new BsonDocument("event", new BsonDocument("client", new BsonInt64(request.id))
