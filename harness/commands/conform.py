@@ -27,9 +27,11 @@ from harness.commands.options.common import (
 )
 from harness.commands.options.deployment import deployment_options, deployments_of, external_uris
 from harness.commands.options.flaky import lab_options, repeats_of
+from harness.commands.options.naming import ScenarioName, paths_and_cases
 from harness.commands.options.selecting import (
     SelectingCommand,
     among_last_failed,
+    cases_of,
     files_of,
     is_selected,
     selecting_options,
@@ -71,7 +73,7 @@ Next: pushbackd demo                          break a replica set under a small 
 
 
 @click.command("conform", cls=SelectingCommand)
-@click.argument("paths", nargs=-1, type=FilePath())
+@click.argument("names", nargs=-1, type=ScenarioName(), metavar="[PATH[::CASE]]...")
 @click.option(
     "--adapter",
     type=DriverName(),
@@ -200,7 +202,10 @@ Next: pushbackd demo                          break a replica set under a small 
 @click.option("--watch", is_flag=True, help="Run files again when they are saved, until Ctrl-C.")
 @lab_options
 def command(**_: Any) -> ExitCode:
-    """Run the scenarios in PATHS (files or folders) against a driver; without PATHS, the bundled ones.
+    """Run scenarios against a driver: those of each PATH (a file or a folder), by default the bundled ones.
+
+    A PATH may be a short name as reports print it (retryable-writes/batches), also of a bundled scenario;
+    after two colons stands the description of one case, or a part of it that no other has.
 
     Scenarios are in the unified test format, or in one of the formats that test parts of the reference driver
     (docs/FORMATS.md).
@@ -212,6 +217,8 @@ def command(**_: Any) -> ExitCode:
     known to fail, 130 after Ctrl-C, 143 after SIGTERM, 141 when the reader of the output has gone.
     """
     options = Options.of(click.get_current_context())
+    paths, cases = paths_and_cases(options.names)
+    options = replace(options, paths=paths, cases=cases)
     if options.interrupt_ends_loops:
         click.echo("the first Ctrl-C ends loops, the second one ends the run", err=True)
     with interruption.politely():
@@ -293,14 +300,15 @@ def run_of(options: Options) -> PreparedRun:
         raise click.ClickException("\n".join(scenarios.complaints))
     _refuse_unmatched(expectations, scenarios, everywhere=_is_users(options.expectations))
     deployments = deployments_of(options, uris)
+    cases = cases_of(options, scenarios)
     return PreparedRun(
         items=among_last_failed(
-            plan(scenarios.cases, drivers=editions, topologies=deployments, wanted=wanted), options
+            plan(cases, drivers=editions, topologies=deployments, wanted=wanted), options
         ),
         settings=settings,
         expectations=expectations,
         complaints=scenarios.complaints,
-        note=left_out(scenarios.cases, editions, wanted),
+        note=left_out(cases, editions, wanted),
         jobs=options.jobs,
         scheduler=options.scheduler,
         reruns=options.reruns,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
+from click.core import ParameterSource
 
+from harness.adapters.registry import DRIVERS
 from harness.commands.options.common import (
     WIRE_VERBOSITY,
     DriverName,
@@ -23,25 +24,37 @@ from harness.commands.options.common import (
     seed_option,
     versions_of,
 )
+from harness.commands.options.naming import ScenarioName, case_named
 from harness.commands.options.types import FilePath
 from harness.commands.output.errors import bad_input
 from harness.deployments import targets
 from harness.report import terminal
 from harness.report.outputs import result_files
 from harness.running import interruption
+from harness.running.last_failed import FailedCase, failed_cases
 from harness.running.plan import Settings, left_out, loaded, plan
 from harness.running.result import ExitCode, ResultStatus
 from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from harness.formats.reading import AnyCase
 
-_SEPARATOR = "::"
+_LISTED: Final = 9
+"""How many other cases that failed are listed."""
 
 
 @click.command("explain")
-@click.argument("case", metavar="FILE::CASE")
+@click.argument("case", type=ScenarioName(), required=False, metavar="[FILE::CASE]")
+@click.option(
+    "--last-failed",
+    "--lf",
+    is_flag=True,
+    help="Explain the first case that failed the last time that it ran, and list the others.",
+)
 @click.option("--adapter", type=DriverName(), default="reference", show_default=True, help="Driver to test.")
 @click.option(
     "--topology",
@@ -75,7 +88,7 @@ _SEPARATOR = "::"
 )
 @click.option("-v", "--verbose", count=True, help="With -vv, show every message on the wire.")
 def command(
-    case: str,
+    case: str | None,
     adapter: str,
     topology: str,
     profiles: tuple[str, ...],
@@ -87,15 +100,24 @@ def command(
     html: Path | None,
     verbose: int,
     *,
+    last_failed: bool,
     no_color: bool,
 ) -> ExitCode:
     """Run one case and show its events: expected beside actual, and both sides in order of time.
 
-    CASE is the description of a test in FILE, or a part of it that no other has; FILE alone is enough when it
-    has one test. The exit code is that of `pushbackd conform`.
+    FILE may be a short name as reports print it (retryable-writes/batches), also of a bundled scenario. CASE
+    is the description of a test in it, or a part of it that no other has; FILE alone is enough when it has
+    one test. The exit code is that of `pushbackd conform`.
     """
-    found = _find(case)
-    ((name, info),) = drivers_named([adapter]).items()
+    if last_failed == (case is not None):
+        raise click.UsageError("name the case, or leave it to --last-failed")
+    (target,) = targets.targets([topology], profiles=profiles[-1:])
+    asked = (
+        _last_failed(adapter, edition, target)
+        if case is None
+        else _Asked(case_named(case), adapter, edition, target)
+    )
+    ((name, info),) = drivers_named([asked.adapter]).items()
     if time == "virtual":
         refuse_virtual_time(name, info)
     settings = Settings(
@@ -107,10 +129,10 @@ def command(
         detail="all",
         wire=verbose >= WIRE_VERBOSITY,
     )
-    drivers = {name: edition_of(name, info, edition)}
-    items = plan([found], drivers=drivers, topologies=targets.targets([topology], profiles=profiles[-1:]))
+    drivers = {name: edition_of(name, info, asked.edition)}
+    items = plan([asked.case], drivers=drivers, topologies=[asked.target])
     if not items:
-        raise click.ClickException(left_out([found], drivers))
+        raise click.ClickException(left_out([asked.case], drivers))
 
     from harness.running.executor import ItemExecutor  # noqa: PLC0415 - a help text needs no servers and drivers
 
@@ -126,18 +148,55 @@ def command(
     return ExitCode.FAILED if result.status is ResultStatus.FAILED else ExitCode.PASSED
 
 
-def _find(text: str) -> AnyCase:
-    """Return the case that a command line names. Raises `ClickException` for none, or for several."""
-    path, _, wanted = text.partition(_SEPARATOR)
-    if not Path(path).is_file():
-        raise click.ClickException(f"{path}: there is no such file; the case is named FILE::CASE")
+class _Asked(NamedTuple):
+    """What to explain: the case, its driver as `--adapter` takes it, its edition, and its deployment."""
+
+    case: AnyCase
+    adapter: str
+    edition: str | None
+    target: str
+
+
+def _last_failed(adapter: str, edition: str | None, target: str) -> _Asked:
+    """Return the first case that failed the last time, with what the command line says besides.
+
+    The others are listed to standard error. Without `--adapter` it is one of a driver that needs no command
+    line.
+    """
+    given = click.get_current_context().get_parameter_source
+    is_chosen = {
+        name: given(name) is ParameterSource.COMMANDLINE for name in ("adapter", "topology", "profiles")
+    }
+    known = failed_cases()
+    names = list(drivers_named([adapter])) if is_chosen["adapter"] else DRIVERS
+    mine = [case for case in known if case.adapter in names]
+    if not mine:
+        drivers = ", ".join(dict.fromkeys(case.adapter for case in known))
+        why = f"those that failed are of {drivers}: name its --adapter" if drivers else "no case failed"
+        raise click.ClickException(f"--last-failed: {why}")
+    _list(mine[1:])
+    first = mine[0]
+    return _Asked(
+        _found(first),
+        adapter if is_chosen["adapter"] else first.adapter,
+        edition or first.edition,
+        target if is_chosen["topology"] or is_chosen["profiles"] else first.topology,
+    )
+
+
+def _list(others: Sequence[FailedCase]) -> None:
+    """Name the other cases that failed."""
+    if others:
+        click.echo(f"--last-failed: the first of {len(others) + 1} cases; the others are", err=True)
+    for each in others[:_LISTED]:
+        click.echo(f"  {each.id}  [{each.adapter}, {each.topology}]", err=True)
+    if len(others) > _LISTED:
+        click.echo(f"  and {len(others) - _LISTED} more", err=True)
+
+
+def _found(failed: FailedCase) -> AnyCase:
     with bad_input(ScenarioError):
-        cases = loaded(path).cases
-    exact = [case for case in cases if wanted in (case.description, case.id.partition(_SEPARATOR)[2])]
-    found = exact or [case for case in cases if wanted.lower() in case.description.lower()]
-    if len(found) == 1:
-        return found[0]
-    several = f"'{wanted}' may mean {len(found)} cases" if wanted else f"it has {len(found)} cases"
-    several = several if found else f"no case is called '{wanted}'"
-    listed = "\n".join(f"  {path}{_SEPARATOR}{case.description}" for case in found or cases)
-    raise click.ClickException(f"{path}: {several}; choose one of\n{listed}")
+        case = next((each for each in loaded(str(failed.path)).cases if each.id == failed.id), None)
+    if case is None:
+        raise click.ClickException(f"{failed.path}: {failed.id} failed the last time, and is not there now")
+    return case

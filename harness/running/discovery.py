@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.formats import declared_in
+from harness.unified.build import id_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,6 +46,28 @@ def discover(paths: Iterable[Path], *, servers: bool = False) -> tuple[Path, ...
             raise BadInputError(f"{path}: holds no scenarios (no file of a format that is known)")
         found.update(below)
     return tuple(found)
+
+
+def named(name: str, others: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """Return what a name means: a path, or scenario files by the short names that reports give them.
+
+    A short name is that of a folder and a file, `retryable-writes/batches`, or of a folder; `*` and `…` stand
+    for any text. It is looked for in the current folder, then among `others`, then among the bundled
+    scenarios. Raises `BadInputError` when it is nowhere.
+    """
+    for suffix in ("", *_SUFFIXES):
+        if os.path.exists(f"{name}{suffix}"):  # noqa: PTH110 - no name is too long for it
+            return (Path(f"{name}{suffix}"),)
+    root = bundled_root()
+    short = name.removeprefix(f"{root.name}/").removesuffix("/")
+    short = short.removesuffix(next((suffix for suffix in _SUFFIXES if short.endswith(suffix)), ""))
+    anything = ".*".join(map(re.escape, short.replace("…", "*").split("*")))
+    pattern = re.compile(f"{anything}(/.*)?", re.DOTALL)
+    for files in (tuple(others), _below(root, servers=False)):
+        found = [file for file in files if pattern.fullmatch(id_prefix(file))]
+        if found:
+            return tuple(dict.fromkeys(found))
+    raise BadInputError(f"{name}: no such file or folder, and no bundled scenario is called so")
 
 
 def has_suffix(path: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.running.cache_folder import read_cached, write_cached
 from harness.running.result import ResultStatus
@@ -16,6 +16,27 @@ if TYPE_CHECKING:
 
 _NAME: Final = "last-failed.json"
 _BAD: Final = frozenset({ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS})
+
+
+class FailedCase(NamedTuple):
+    """A case that failed the last time that it ran: its file, its id, and what it ran with."""
+
+    path: Path
+    id: str
+    adapter: str
+    edition: str
+    topology: str
+
+
+def failed_cases() -> tuple[FailedCase, ...]:
+    """Return the cases that are remembered, and whose files are still there."""
+    cases = []
+    for key in _known():
+        path, _, rest = key.partition("\n")
+        words = rest.rsplit("\n", 3)  # an id may have several lines
+        if len(words) == len(FailedCase._fields) - 1 and Path(path).is_file():
+            cases.append(FailedCase(Path(path), *words))
+    return tuple(cases)
 
 
 def _key(item: Item) -> str:

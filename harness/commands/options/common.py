@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -36,7 +36,7 @@ class Options:
     """
 
     explicit: frozenset[str]
-    paths: tuple[Path, ...]
+    names: tuple[str, ...]
     adapter: tuple[str, ...]
     topology: tuple[str, ...]
     auth: bool
@@ -76,6 +76,10 @@ class Options:
     perturb: bool
     schedule: str | None
     max_delay: int
+    paths: tuple[Path, ...] = ()
+    """The files and folders that `names` stand for."""
+    cases: Mapping[Path, frozenset[str]] = field(default_factory=dict)
+    """The ids of the cases that `names` ask for, in files of which they do not ask for all."""
 
     @classmethod
     def of(cls, context: click.Context) -> Options:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.commands.options.common import Options
-    from harness.running.plan import Item
+    from harness.formats.reading import AnyCase
+    from harness.running.plan import Item, Load
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -35,7 +36,7 @@ _OPTIONS: Final = (
         _CHANGED,
         metavar="[=REF]",
         help="Run only files that differ in git from HEAD, or from this commit, new ones included; without"
-        " PATHS, those below the current folder. The exit code is 0 when none does.",
+        " a PATH, those below the current folder. The exit code is 0 when none does.",
     ),
     click.option(
         "--last-failed",
@@ -66,6 +67,13 @@ def files_of(options: Options) -> Sequence[Path]:
         return discover(options.paths)
 
     return changed(options.paths, options.changed)
+
+
+def cases_of(options: Options, scenarios: Load) -> tuple[AnyCase, ...]:
+    """Return the cases of scenarios that a command line names."""
+    return tuple(
+        case for case in scenarios.cases if case.id in options.cases.get(case.path, frozenset({case.id}))
+    )
 
 
 def is_selected(expression: str | None) -> Callable[[str], bool]:

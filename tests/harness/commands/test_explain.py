@@ -122,7 +122,7 @@ def test_a_file_that_is_missing_or_broken_is_one_clear_error(tmp_path: Path) -> 
     (tmp_path / "broken.yml").write_text("tests: [")
     broken = explain(f"{tmp_path}/broken.yml::a")
     assert [missing.exit_code, broken.exit_code] == [ExitCode.BAD_INPUT] * 2
-    assert "no.yml: there is no such file" in missing.output
+    assert "no.yml: no such file or folder" in missing.output
     assert "broken.yml:" in broken.output
 
 
