@@ -1,28 +1,41 @@
-"""A progress bar, for people: on standard error, and only when that is a terminal."""
+"""Progress of a run, on standard error: a bar on a terminal, and a line from time to time elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from harness.running.result import Result, ResultStatus, Tally
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from mongowire.ports import Clock
 
 _ESTIMATED_OVER: Final = 3600.0
 """Seconds of the past by which the rest is estimated: a step may take minutes."""
 
 
+_SIGN_OF_LIFE: Final = 10.0
+"""Seconds between two lines where there is no terminal."""
+
+
 @contextmanager
-def progress(total: int, *, wanted: bool, color: bool | None) -> Iterator[Callable[[Result], None]]:
+def progress(
+    total: int, *, wanted: bool, color: bool | None, clock: Clock | None = None
+) -> Iterator[Callable[[Result], None]]:
     """Show how far the run is, while the block runs; call what it gives with each result."""
-    if not (wanted and sys.stderr.isatty()):
+    if not wanted:
         yield lambda _: None
         return
     failed: list[Result] = []
-    with counted(total, color=color) as advance:
+    showing = counted if sys.stderr.isatty() else partial(_signs_of_life, clock=clock or SystemClock())
+    with showing(total, color=color) as advance:
 
         def take(result: Result) -> None:
             if result.status is not ResultStatus.PASSED:
@@ -30,6 +43,22 @@ def progress(total: int, *, wanted: bool, color: bool | None) -> Iterator[Callab
             advance(str(Tally.of(failed)) if failed else "")
 
         yield take
+
+
+@contextmanager
+def _signs_of_life(total: int, *, clock: Clock, color: bool | None) -> Iterator[Callable[[str], None]]:
+    """Print how many of so many are done, at the first result after each ten seconds."""
+    began = last = clock.utc()
+    done = 0
+
+    def advance(description: str) -> None:
+        nonlocal last, done
+        done, now = done + 1, clock.utc()
+        if now - last >= _SIGN_OF_LIFE and done < total:
+            last, told = now, f" ({description})" if description else ""
+            click.echo(f"{done} of {total} after {now - began:.0f} s{told}", err=True, color=color)
+
+    yield advance
 
 
 @contextmanager

@@ -1,13 +1,16 @@
-"""The command that repeats one case, with the same options."""
+"""The commands that repeat one case, and explain it, with the same options."""
 
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fakeserver.profile import DEFAULT_PROFILE
+from harness.adapters.registry import DRIVERS
 from harness.deployments.targets import NO_SERVER, is_by_uri, profile_of, without_profile
 from harness.explaining.text import shown
+from harness.running.discovery import bundled_root
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
@@ -32,6 +35,30 @@ def rerun_command(result: Result, settings: Settings) -> str:
     mark = next((mark for mark in "\"'" if mark not in description), None)
     words += ["-k", f"{mark}{description}{mark}"] if mark else []
     return shlex.join(words)
+
+
+def explain_command(result: Result, settings: Settings) -> str:
+    """Return the command that explains this case, empty where `explain` cannot run it.
+
+    It has no servers by URI, none of a scenario of their own, and no disturbances.
+    """
+    if is_by_uri(result.topology) or settings.server_scenario or result.schedule is not None:
+        return ""
+    is_bundled = Path(result.file).is_relative_to(bundled_root())
+    name = result.group if is_bundled else shown(result.file)
+    words = ["pushbackd", "explain", f"{name}::{result.id.partition('::')[2]}"]
+    command, driver = settings.command(result.adapter), DRIVERS.get(result.adapter)
+    profile = profile_of(result.topology)
+    seed = settings.seed if result.seed is None else result.seed
+    options = {
+        "--adapter": f"cmd:{command}" if command else result.adapter,
+        "--topology": "" if result.topology == NO_SERVER else without_profile(result.topology),
+        "--profile": "" if profile == DEFAULT_PROFILE else profile,
+        "--edition": result.edition if driver and result.edition != driver.editions[0] else "",
+        "--time": "real" if driver and driver.virtual_time and settings.time == "real" else "",
+        "--seed": str(seed or ""),
+    }
+    return shlex.join([*words, *(word for option in options.items() if option[1] for word in option)])
 
 
 def _where(result: Result, settings: Settings) -> list[str]:

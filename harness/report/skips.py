@@ -29,6 +29,8 @@ _AUTH: Final = re.compile(r"^needs authentication (on|off)$")
 _EDITION: Final = re.compile(r"^needs edition (.+)$")
 _TIME: Final = re.compile(r"^needs (real|virtual) time\b")
 _KEYS_SHOWN: Final = 5
+_REASONS_SHOWN: Final = 10
+"""How many lines a table of reasons has."""
 _OF_DEPLOYMENTS: Final = ("--topology", "--profile", "--auth", "no --auth")
 
 
@@ -56,16 +58,25 @@ def unlocking(results: Sequence[Result]) -> Mapping[str, int]:
     return _counted(cases)
 
 
-def lines(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the lines of the table, below its title."""
+def lines(results: Sequence[Result], *, whole: bool = False) -> Iterator[str]:
+    """Yield the lines of the table, below its title; all of them, or the first ones."""
     skipped = [result for result in results if result.status is ResultStatus.SKIPPED]
-    yield from (f"  {count:5} x {reason}" for reason, count in by_reason(skipped).items())
+    yield from counted_lines(by_reason(skipped), whole=whole)
     keys = [*unlocking(results).items()][:_KEYS_SHOWN]
     if keys:
         yield "  most would run with"
         yield from (f"  {count:5} x {key}" for key, count in keys)
         if any(key.startswith(_OF_DEPLOYMENTS) for key, _ in keys):
             yield f"  --topology {THOROUGH} has every deployment that bundled scenarios need"
+
+
+def counted_lines(reasons: Mapping[str, int], *, whole: bool) -> Iterator[str]:
+    """Yield a line for each reason and its number of cases; of more than ten, all but the first are one."""
+    counts = [*reasons.items()]
+    shown = counts if whole or len(counts) <= _REASONS_SHOWN else counts[: _REASONS_SHOWN - 1]
+    yield from (f"  {count:5} x {reason}" for reason, count in shown)
+    if left := counts[len(shown) :]:
+        yield f"  {sum(count for _, count in left):5} x {len(left)} other reasons; -v shows them"
 
 
 def reason_of(result: Result) -> str:

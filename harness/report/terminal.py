@@ -18,7 +18,7 @@ from harness.explaining.journal import two_columns
 from harness.explaining.text import shown
 from harness.report import skips
 from harness.report.diagnosis import behaves_like, failure_groups
-from harness.report.rerun import rerun_command
+from harness.report.rerun import explain_command, rerun_command
 from harness.report.rules.notes import rules_of_cases
 from harness.report.rules.rulebook import rules
 from harness.running.result import Result, ResultStatus, Tally
@@ -75,10 +75,11 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
             yield click.style(f"{headline(adapter, edition, settings)} on {topology}", bold=True)
             yield from _table(list(group), few=few, verbosity=style.verbosity)
             yield ""
-        yield from _skipped(results)
+        whole = style.verbosity > 0
+        yield from _skipped(results, whole=whole)
         yield from _late(results)
-        yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING)
-        yield from _reasons("Not run", results, ResultStatus.NOT_RUN)
+        yield from _reasons("Known to fail", results, ResultStatus.KNOWN_FAILING, whole=whole)
+        yield from _reasons("Not run", results, ResultStatus.NOT_RUN, whole=whole)
     if style.durations:
         yield click.style(f"The longest cases, in {settings.time} time", bold=True)
         longest = sorted(results, key=lambda result: -result.duration_ms)[: style.durations]
@@ -151,14 +152,14 @@ def _grouped(results: Iterable[Result], name_of: Callable[[Result], str]) -> dic
     return groups
 
 
-def _skipped(results: Sequence[Result]) -> Iterator[str]:
+def _skipped(results: Sequence[Result], *, whole: bool) -> Iterator[str]:
     """Yield the table of skips: each reason with the number of its cases, on however many deployments."""
     ids = [result.id for result in results if result.status is ResultStatus.SKIPPED]
     if ids:
         cases = len(set(ids))
         often = f" cases, {len(ids)} times" if len(ids) > cases else ""
         yield click.style(f"Skipped: {cases}{often}", bold=True)
-        yield from skips.lines(results)
+        yield from skips.lines(results, whole=whole)
         yield ""
 
 
@@ -171,11 +172,11 @@ def _late(results: Sequence[Result]) -> Iterator[str]:
         yield ""
 
 
-def _reasons(title: str, results: Sequence[Result], status: ResultStatus) -> Iterator[str]:
+def _reasons(title: str, results: Sequence[Result], status: ResultStatus, *, whole: bool) -> Iterator[str]:
     counted = Counter(_first_line(result.reason) for result in results if result.status is status)
     if counted:
         yield click.style(f"{title}: {counted.total()}", bold=True)
-        yield from (f"  {count:5} x {reason}" for reason, count in counted.most_common())
+        yield from skips.counted_lines(dict(counted.most_common()), whole=whole)
         yield ""
 
 
@@ -204,10 +205,14 @@ def failure(result: Result, settings: Settings, *, moments: int) -> Iterator[str
     yield from _indented(explanation(result, colored=True, cut=not settings.wire))
     if shows := rules_of_cases().get(result.id):
         yield f"  shows: {', '.join(shows)}"
-    if moments:
+    if result.timeline and moments:
         yield from _indented(_timeline(result, most=moments, whole=settings.wire))
     elif result.timeline:
-        yield "  timeline: left out; -v shows it, and so does pushbackd explain"
+        yield "  timeline: left out; -v shows it"
+    elif result.status is ResultStatus.FAILED:
+        yield "  timeline: nothing was observed"
+    if result.status is ResultStatus.FAILED and (explaining := explain_command(result, settings)):
+        yield "  explain: " + click.style(explaining, dim=True)
     yield "  again: " + click.style(rerun_command(result, settings), dim=True)
     yield ""
 

@@ -173,6 +173,23 @@ def test_the_table_counts_by_file_and_shows_only_columns_that_are_used() -> None
     assert table[3].split() == ["writes/bulk", "·", "·", "1", "0.01", "s"]
 
 
+@pytest.mark.parametrize(
+    ("style", "timeline", "told"),
+    [
+        (terminal.Style(), FAILED.timeline, "events of clients (left) and servers (right), in seconds:"),
+        (terminal.Style(-1), FAILED.timeline, "timeline: left out; -v shows it"),
+        (terminal.Style(), (), "timeline: nothing was observed"),
+    ],
+)
+def test_a_failure_has_its_timeline_or_a_word_on_it_and_the_command_that_explains_it(
+    style: terminal.Style, timeline: tuple[Moment, ...], told: str
+) -> None:
+    text = terminal_text([replace(FAILED, timeline=timeline)], style)
+    below = text[text.index(f"  {told}\n") :]
+    assert "\n  explain: pushbackd explain 'writes/insert.yml::fails '" in below
+    assert below.index("  explain: ") < below.index("  again: ")
+
+
 def of_many_files() -> list[Result]:
     return [replace(PASSED, id=f"{spec}/{n}::a") for spec in ("crud", "sessions") for n in range(20)]
 

@@ -94,3 +94,13 @@ def test_what_would_unlock_most_stands_first() -> None:
 def test_a_feature_is_no_matter_of_deployments() -> None:
     told = list(lines([skipped("1", "x needs a driver with POOLS: a pool.", "single")]))
     assert told[-1] == "      1 x the adapter's feature POOLS"
+
+
+def test_a_table_of_more_than_ten_reasons_folds_unless_all_is_wanted() -> None:
+    def results(count: int) -> list[Result]:
+        return [skipped(f"{number} {case}", f"because {number}") for number in range(count) for case in "ab"]
+
+    assert len([*lines(results(10))]) == 10
+    folded = [*lines(results(12))]
+    assert (len(folded), folded[-1]) == (10, "      6 x 3 other reasons; -v shows them")
+    assert len([*lines(results(12), whole=True)]) == 12
