@@ -177,6 +177,9 @@ SERVER_SIDE: Final[Schema] = _told(
                 array(_CONNECTIONS, at_least=1), "What servers saw of clients' connections."
             ),
             "expectMetrics": _told(array(_METRIC, at_least=1), "Counters of the servers' serverStatus."),
+            "expectRules": _told(
+                _NAME_OR_NAMES, "Rules that no operation of the case may break: all, or some by name."
+            ),
         },
         at_least=1,
     ),

@@ -377,7 +377,8 @@ def jitter_factors(operation: SeenOperation, edition: JudgedEdition) -> Iterator
 # independent uniform numbers, n at least 40:
 #
 # - the mean is more than 4 standard errors from 0.5 with a probability below 6.4e-5;
-# - the least is 0.25 or more, or the greatest 0.75 or less, with one of 0.75^40, 1.1e-5 each.
+# - the least is 0.25 or more, or the greatest 0.75 or less, with one of 0.75^40, 1.1e-5 each;
+# - none lies between these two with one of 0.5^40, 1e-12.
 #
 # So one test refuses a driver whose jitter is uniform in less than 1 of 10,000 cases. One whose backoffs are
 # all equal (no jitter at all, or one factor for all) is refused always, one with another mean once n shows
@@ -390,8 +391,11 @@ _LOW, _HIGH = 0.25, 0.75
 _EQUAL: Final = 1e-9
 
 
-def why_not_uniform(factors: Sequence[float]) -> str | None:
-    """Return what speaks against jitter factors that are uniform between 0 and 1, None for nothing."""
+def why_not_uniform(factors: Sequence[float], *, errors: float = _STANDARD_ERRORS) -> str | None:
+    """Return what speaks against jitter factors that are uniform between 0 and 1, None for nothing.
+
+    `errors` is by how many standard errors their mean may miss the middle.
+    """
     if len(factors) < LEAST_BACKOFFS:
         return f"{len(factors)} overload backoffs are too few to judge jitter, {LEAST_BACKOFFS} are needed"
     least, greatest, mean = max(min(factors), 0.0), max(factors), sum(factors) / len(factors)
@@ -401,7 +405,9 @@ def why_not_uniform(factors: Sequence[float]) -> str | None:
         return f"no backoff is shorter than {least:.2f} of its bound"
     if greatest <= _HIGH:
         return f"no backoff is longer than {greatest:.2f} of its bound"
-    tolerance = _STANDARD_ERRORS * _STANDARD_DEVIATION / sqrt(len(factors))
+    if not any(_LOW < factor < _HIGH for factor in factors):
+        return f"none of {len(factors)} backoffs is between {_LOW} and {_HIGH} of its bound"
+    tolerance = errors * _STANDARD_DEVIATION / sqrt(len(factors))
     if abs(mean - 0.5) > tolerance:
         return f"the mean is {mean:.3f} of the bound, uniform jitter has 0.5 ± {tolerance:.3f}"
     return None

@@ -20,11 +20,13 @@ from harness.unified.server_side.model import (
     ExpectedConnection,
     ExpectedConnections,
     ExpectedMetric,
+    ExpectedRules,
     GapRule,
     Range,
     RunOn,
     ServerSide,
 )
+from harness.unified.server_side.oracles import ALL, ORACLES
 from mongowire.codes import ErrorCode
 from mongowire.documents.suggestions import did_you_mean
 
@@ -65,7 +67,24 @@ def server_side(item: Marked, decoded: Callable[[Marked], Any]) -> ServerSide:
         attempts=_each(item, "expectAttempts", lambda each: _attempts(each, decoded)),
         connections=_each(item, "expectConnections", lambda each: _connections(each, decoded)),
         metrics=_each(item, "expectMetrics", lambda each: _metric(each, decoded)),
+        rules=_rules(item.get("expectRules")),
     )
+
+
+def _rules(item: Marked | None) -> ExpectedRules | None:
+    if item is None:
+        return None
+    names = (
+        tuple(ORACLES) if item.value == ALL else (item.value,) if isinstance(item.value, str) else item.value
+    )
+    for name in names:
+        if name not in ORACLES:
+            raise ScenarioError(
+                f"there is no oracle {name!r}",
+                location=item.location,
+                fix=did_you_mean(name, (ALL, *ORACLES)) or f"{ALL}, or some of {', '.join(ORACLES)}",
+            )
+    return ExpectedRules(tuple(names), item.location)
 
 
 def _attempts(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedAttempts:

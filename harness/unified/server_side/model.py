@@ -165,6 +165,14 @@ class ExpectedMetric:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedRules:
+    """`expectRules`: the oracles that a case is held against, by their names (`oracles`)."""
+
+    names: tuple[str, ...]
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSide:
     """All of the key: where the case runs, and what the servers are to have seen."""
 
@@ -173,8 +181,9 @@ class ServerSide:
     attempts: tuple[ExpectedAttempts, ...] = ()
     connections: tuple[ExpectedConnections, ...] = ()
     metrics: tuple[ExpectedMetric, ...] = ()
+    rules: ExpectedRules | None = None
 
     @property
     def is_judged(self) -> bool:
         """Whether anything is expected that takes servers which record it."""
-        return bool(self.attempts or self.connections)
+        return bool(self.attempts or self.connections or self.rules)

@@ -6,12 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind
+from harness.unified.matching.mismatch import Mismatch
 from harness.unified.outcome import CaseFailedError
 from harness.unified.server_side.attempts import Facts, SeenOperation, is_selected, judge
 from harness.unified.server_side.comparison import AttemptComparison
 from harness.unified.server_side.connection_judge import check_connections, settle_connections
 from harness.unified.server_side.grouping import by_operation
 from harness.unified.server_side.metrics import begin_metrics, check_metrics, end_metrics
+from harness.unified.server_side.oracles import breaches
+from harness.unified.server_side.oracles.making import ending_of, trace_of
 from harness.unified.server_side.rules import EDITIONS, Timing
 from harness.unified.server_side.seen import connections_of, requests_of
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from harness.unified.entities import SessionEntity
     from harness.unified.model import Operation
     from harness.unified.operations.spec import Context
-    from harness.unified.server_side.model import ExpectedAttempts, ServerSide
+    from harness.unified.server_side.model import ExpectedAttempts, ExpectedRules, ServerSide
     from harness.unified.server_side.seen import SeenRequest
 
 
@@ -40,6 +43,8 @@ async def settle(context: Context) -> None:
     if expected is not None:
         await settle_connections(context, expected.connections)
         await end_metrics(context, expected.metrics)
+        if expected.rules is not None:
+            context.seen.ending = await ending_of(context)
 
 
 def end(context: Context) -> None:
@@ -61,6 +66,25 @@ def check(context: Context) -> None:
         _check_attempts(context, expected)
         check_connections(context, expected.connections)
     check_metrics(context, expected.metrics)
+    if expected.rules is not None:
+        _check_rules(context, expected.rules)
+
+
+def _check_rules(context: Context, expected: ExpectedRules) -> None:
+    options = _options(context)
+    trace = trace_of(
+        context,
+        options,
+        app_name_of=lambda operation: _app_name_of(context, options, operation),
+        fits=partial(_fits, {name: dict(session.lsid) for name, session in _sessions(context)}),
+    )
+    for oracle, sentence in breaches(trace, expected.names):
+        why = f"{oracle.name}: {sentence}"
+        raise CaseFailedError(
+            f"{oracle} is broken: {sentence}",
+            location=expected.location,
+            mismatch=Mismatch(f"expectRules.{oracle.name}", oracle.sentence, sentence, why),
+        )
 
 
 def _judged(server_side: ServerSide | None) -> ServerSide | None:

@@ -78,16 +78,30 @@ class StatusSnapshot:
     replies: Mapping[str, Mapping[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What there was when the operations had ended.
+
+    `stored` holds the documents of each collection of `initialData`, by database and collection; `tokens` the
+    number of tokens in the retry token bucket of each client that has one and can tell.
+    """
+
+    stored: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+    tokens: Mapping[str, float]
+
+
 @dataclass(slots=True)
 class Seen:
     """What servers saw of a case: the connections of its clients, once its operations have ended.
 
-    `before` and `after` hold what they had counted, where the case expects something of that.
+    `before` and `after` hold what they had counted, `ending` what there was at the end, where the case
+    expects something of that.
     """
 
     connections: Sequence[SeenConnection] = ()
     before: StatusSnapshot | None = None
     after: StatusSnapshot | None = None
+    ending: Ending | None = None
 
 
 @dataclass(slots=True)

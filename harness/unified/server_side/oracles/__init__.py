@@ -1,0 +1,359 @@
+"""Oracles: rules of the specifications as functions of what servers saw and clients said in a case.
+
+An oracle knows nothing of the case but what ran and what came of it, so it holds for every case, drawn or
+written. Each is a small function from a `Trace` to sentences, and a row of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.adapters.base import Feature
+from harness.unified.server_side.oracles import (
+    attempts,
+    command_events,
+    connections,
+    data,
+    errors,
+    logs,
+    pools,
+    tokens,
+    transaction_ids,
+    waits,
+)
+from harness.unified.server_side.oracles.oracle import Oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from harness.unified.server_side.oracles.trace import Trace
+
+ALL: Final = "all"
+"""What stands for every oracle."""
+
+_COMMANDS: Final = frozenset({Feature.COMMAND_EVENTS})
+_POOLS: Final = frozenset({Feature.POOL_EVENTS})
+_LOGS: Final = frozenset({Feature.POOL_EVENTS, Feature.LOG_MESSAGES})
+
+_TABLE: Final = (
+    Oracle(
+        "retried",
+        "Only what may be retried is sent again.",
+        attempts.only_what_may_be_retried,
+        ("RW-11", "RW-17", "RW-19", "RW-21", "RW-22", "RW-34", "RW-42", "CB-1", "CB-29", "CB-32"),
+    ),
+    Oracle(
+        "limit",
+        "No command is sent more often than its edition allows.",
+        attempts.not_too_often,
+        ("RW-44", "CB-13", "CB-28", "CB-30", "CB-36"),
+    ),
+    Oracle(
+        "given-up",
+        "What is to be retried is retried, as often as its edition says.",
+        attempts.as_often_as_may_be,
+        ("RW-24", "RW-44", "CB-4", "CB-30", "CB-32", "CB-36"),
+    ),
+    Oracle(
+        "avoided",
+        "A retry in a sharded cluster goes to a mongos that has not failed, while there is one.",
+        attempts.avoids_failed_servers,
+        ("RW-46", "CB-3"),
+    ),
+    Oracle(
+        "bulk-ends",
+        "A bulk write ends with a command that failed.",
+        attempts.a_failed_command_ends_a_bulk_write,
+        ("RW-63",),
+    ),
+    Oracle(
+        "transaction-id",
+        "A retry has the transaction id of the first attempt.",
+        transaction_ids.one_transaction_id,
+        ("RW-51", "CB-5"),
+    ),
+    Oracle(
+        "new-number",
+        "Each command has a larger transaction number than any before in its session.",
+        transaction_ids.another_number_for_each_command,
+        ("RW-31", "RW-32", "RW-37"),
+    ),
+    Oracle(
+        "number-type",
+        "Transaction numbers are positive and of 64 bits.",
+        transaction_ids.numbers_are_positive_longs,
+        ("RW-36",),
+    ),
+    Oracle(
+        "numbered",
+        "Retryable writes have a transaction number, and nothing else has.",
+        transaction_ids.numbers_where_they_belong,
+        ("RW-5", "RW-7", "RW-16", "RW-18", "RW-21", "RW-33", "RW-34", "RW-39", "RW-60"),
+    ),
+    Oracle(
+        "unacknowledged",
+        "An unacknowledged write is sent once.",
+        transaction_ids.unacknowledged_writes_are_sent_once,
+        ("RW-17",),
+    ),
+    Oracle(
+        "start",
+        "The first command of a transaction starts it, its retry too, and no other does.",
+        transaction_ids.a_transaction_is_started_once,
+        ("CB-4",),
+    ),
+    Oracle(
+        "commit",
+        "A commit that may have been applied is sent again with a majority, another one as it was.",
+        transaction_ids.an_uncertain_commit_asks_for_a_majority,
+        ("CB-4",),
+    ),
+    Oracle(
+        "dirty-session",
+        "A session in which a command was lost is not lent again.",
+        transaction_ids.a_session_that_lost_a_command_is_not_lent,
+    ),
+    Oracle(
+        "shared-session",
+        "A session is with one operation at a time.",
+        transaction_ids.sessions_are_not_shared,
+    ),
+    Oracle(
+        "cluster-time",
+        "Every command carries the newest $clusterTime that its client has heard.",
+        transaction_ids.cluster_time_is_gossiped,
+        ("RW-52",),
+    ),
+    Oracle(
+        "backoff",
+        "A retry after overload comes within its backoff.",
+        waits.backoff_within_bounds,
+        ("CB-2", "CB-28", "CB-40", "CB-42"),
+    ),
+    Oracle("no-wait", "Other retries come at once.", waits.no_wait_without_overload, ("CB-12",)),
+    Oracle("jitter", "Backoffs are spread evenly.", waits.jitter_is_uniform, ("CB-2",)),
+    Oracle("dice", "Each backoff has a jitter of its own.", waits.waits_differ, ("CB-2",)),
+    Oracle(
+        "backoff-connection",
+        "A client that waits before a retry holds no connection.",
+        waits.no_connection_is_kept_during_a_backoff,
+        features=_POOLS,
+    ),
+    Oracle(
+        "deadline",
+        "No operation outlives its timeoutMS, and none waits for a retry that would come too late.",
+        waits.deadlines_are_kept,
+        ("CB-31", "CB-39", "CMAP-58"),
+    ),
+    Oracle(
+        "tokens",
+        "Retries after overload cost a token each, and what succeeds earns them.",
+        tokens.the_bucket_holds_what_was_earned,
+        ("CB-8", "CB-9", "CB-10", "CB-11", "CB-35", "CB-37"),
+        frozenset({Feature.RETRY_TOKENS}),
+    ),
+    Oracle(
+        "outcome",
+        "An operation fails if its last attempt did, and succeeds if that did.",
+        errors.success_and_failure_reach_the_application,
+        ("RW-12", "CB-6"),
+    ),
+    Oracle(
+        "error",
+        "Of the errors of several attempts the one is raised that tells most.",
+        errors.the_error_that_tells_most,
+        ("RW-61", "RW-62", "CB-6", "CB-33"),
+    ),
+    Oracle(
+        "labels",
+        "The labels of an error reach the application, and no others.",
+        errors.labels_reach_the_application,
+        ("RW-25", "RW-26", "RW-28", "RW-29"),
+    ),
+    Oracle(
+        "transient",
+        "A lost connection in a transaction is a TransientTransactionError, and no RetryableWriteError.",
+        errors.an_uncertain_statement_is_transient,
+        ("RW-23",),
+    ),
+    Oracle(
+        "data",
+        "What was acknowledged is there, and nothing twice.",
+        data.what_was_acknowledged_is_there_once,
+        ("RW-51",),
+    ),
+    Oracle(
+        "ended-commands",
+        "Every command that was told of to start is told of to end.",
+        command_events.every_command_that_started_ends,
+        ("RW-54", "CB-20"),
+        _COMMANDS,
+    ),
+    Oracle(
+        "told-attempts",
+        "Every attempt has events of its own.",
+        command_events.every_attempt_has_events,
+        ("RW-55", "RW-56", "CB-21"),
+        _COMMANDS,
+    ),
+    Oracle(
+        "handshake",
+        "The handshake declares backpressure as the edition says.",
+        connections.the_handshake_declares_backpressure,
+        ("CB-18",),
+    ),
+    Oracle(
+        "max-connecting",
+        "No more than maxConnecting connections are established at once.",
+        connections.no_more_are_established_at_once,
+        ("CMAP-39", "CMAP-151"),
+    ),
+    Oracle(
+        "max-pool-size",
+        "No more than maxPoolSize connections are open.",
+        connections.no_more_are_open,
+        ("CMAP-38", "CMAP-151"),
+    ),
+    Oracle(
+        "one-request",
+        "A connection carries one request and its reply at a time.",
+        connections.one_request_at_a_time,
+        ("CMAP-22", "CMAP-23"),
+    ),
+    Oracle(
+        "idle",
+        "No connection is used that was idle for longer than maxIdleTimeMS.",
+        connections.idle_connections_are_not_used,
+        ("CMAP-60", "CMAP-154"),
+    ),
+    Oracle(
+        "socket",
+        "A connection that was told to be closed is closed.",
+        connections.closed_connections_are_closed,
+        ("CMAP-47",),
+        _POOLS,
+    ),
+    Oracle(
+        "pool-grammar",
+        "Events of pools and connections come in the order of their lives, and within their sizes.",
+        pools.pools_keep_the_grammar,
+        (
+            "CMAP-40",
+            "CMAP-45",
+            "CMAP-60",
+            "CMAP-66",
+            "CMAP-68",
+            "CMAP-80",
+            "CMAP-108",
+            "CMAP-158",
+            "CMAP-160",
+        ),
+        _POOLS,
+    ),
+    Oracle(
+        "closed-reason",
+        "A connection is closed for the reason that its event tells.",
+        pools.connections_are_closed_for_a_reason,
+        ("CMAP-43", "CMAP-135", "CMAP-154"),
+        _POOLS,
+    ),
+    Oracle(
+        "check-out-reason",
+        "A check-out fails for the reason that its event tells.",
+        pools.check_outs_fail_for_a_reason,
+        ("CMAP-140", "CMAP-156"),
+        _POOLS,
+    ),
+    Oracle(
+        "numbers",
+        "The connections of a pool are 1, 2, 3 ….",
+        pools.connections_are_numbered,
+        ("CMAP-25",),
+        _POOLS,
+    ),
+    Oracle(
+        "durations",
+        "The durations of events are the times between them.",
+        pools.durations_are_those_of_the_events,
+        ("CMAP-132", "CMAP-139", "CMAP-142"),
+        _POOLS,
+    ),
+    Oracle(
+        "pool-options",
+        "A pool tells the options that it was given.",
+        pools.pools_tell_their_options,
+        ("CMAP-122",),
+        _POOLS,
+    ),
+    Oracle(
+        "cleared",
+        "A lost connection clears its pool.",
+        pools.lost_connections_clear_the_pool_once,
+        ("CMAP-91", "CMAP-92", "RW-43", "RW-48"),
+        _POOLS,
+    ),
+    Oracle(
+        "not-cleared",
+        "No pool is cleared but for an error that says that its server is gone.",
+        pools.nothing_else_clears_the_pool,
+        features=_POOLS,
+    ),
+    Oracle(
+        "filled", "A ready pool is filled up to minPoolSize.", pools.pools_are_filled, ("CMAP-54",), _POOLS
+    ),
+    Oracle(
+        "not-overfilled",
+        "A connection is made for who waits for one, or to reach minPoolSize.",
+        pools.pools_are_not_overfilled,
+        ("CMAP-54", "CMAP-59"),
+        _POOLS,
+    ),
+    Oracle(
+        "closing",
+        "A pool closes what is available before it tells that it is closed.",
+        pools.closing_closes_connections_first,
+        ("CMAP-35", "CMAP-42", "CMAP-43", "CMAP-44"),
+        _POOLS,
+    ),
+    Oracle(
+        "stale-check-in",
+        "A stale connection is closed when it is checked in.",
+        pools.stale_connections_come_back_to_be_closed,
+        ("CMAP-76",),
+        _POOLS,
+    ),
+    Oracle(
+        "pool-log",
+        "Each event of a pool has its log message, with the same facts.",
+        logs.every_pool_event_is_logged,
+        (
+            "CMAP-116",
+            "CMAP-120",
+            "CMAP-122",
+            "CMAP-126",
+            "CMAP-130",
+            "CMAP-134",
+            "CMAP-135",
+            "CMAP-139",
+            "CMAP-140",
+            "CMAP-142",
+        ),
+        _LOGS,
+    ),
+)
+
+ORACLES: Final = {oracle.name: oracle for oracle in _TABLE}
+"""All oracles by name."""
+
+
+def breaches(trace: Trace, names: Iterable[str]) -> Iterator[tuple[Oracle, str]]:
+    """Yield each breach of some oracles with a sentence, in the order of the table."""
+    wanted = frozenset(names)
+    for oracle in _TABLE:
+        if oracle.name in wanted:
+            yield from ((oracle, sentence) for sentence in oracle.breaches(trace))
+
+
+def off(features: frozenset[Feature]) -> tuple[Oracle, ...]:
+    """Return the oracles that cannot judge a driver whose adapter has these features."""
+    return tuple(oracle for oracle in _TABLE if not oracle.features <= features)

@@ -1,0 +1,110 @@
+"""Oracles of connections as servers see them: how many, what they carry, and how they end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from harness.unified.deployment import Topology
+from harness.unified.server_side.attempts import milliseconds
+from harness.unified.server_side.oracles.pool_life import CLOSED, CREATED
+from harness.unified.server_side.rules import LATE, LATER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.oracles.trace import Trace, TracedClient
+
+
+def the_handshake_declares_backpressure(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Handshake changes."""
+    wanted = trace.edition.backpressure
+    for life in trace.connections:
+        said = life.hello.get("backpressure")
+        if said != wanted or isinstance(said, bool) != isinstance(wanted, bool):
+            yield f"the handshake of {life.name} has backpressure {said!r}, the edition {wanted!r}"
+
+
+def no_more_are_established_at_once(trace: Trace) -> Iterator[str]:
+    """CMAP: maxConnecting."""
+    for client, server, lives in _by_server(trace):
+        most = client.options.get("maxConnecting", 2)
+        at_once = _peak(lives, lambda life: life.establishing_ended_seq)
+        if at_once > most:
+            yield (
+                f"{client.name} established {at_once} connections"
+                f" to {server} at once, maxConnecting is {most}"
+            )
+
+
+def no_more_are_open(trace: Trace) -> Iterator[str]:
+    """CMAP: maxPoolSize."""
+    for client, server, lives in _by_server(trace):
+        most = client.options.get("maxPoolSize", 100)
+        at_once = _peak(lives, lambda life: life.seen.closed_seq)
+        if at_once > most > 0:
+            yield f"{client.name} had {at_once} connections to {server}, maxPoolSize is {most}"
+
+
+def one_request_at_a_time(trace: Trace) -> Iterator[str]:
+    """CMAP: Connection (one request and its reply at a time)."""
+    for life in trace.connections:
+        if life.is_monitoring:
+            continue
+        for before, request in pairwise(life.seen.requests):
+            concern = before.command.get("writeConcern") or {}
+            if before.ended_seq > request.seq and concern.get("w") != 0:
+                yield f"{life.name} carried {request.name} before the reply to {before.name}"
+
+
+def idle_connections_are_not_used(trace: Trace) -> Iterator[str]:
+    """CMAP: maxIdleTimeMS."""
+    for client, _server, lives in _by_server(trace):
+        limit = client.options.get("maxIdleTimeMS", 0) / 1000
+        late = limit * LATER + LATE if trace.timing.round_trip is None else limit + _WAY
+        for life in lives:
+            if limit and life.idle > late:
+                yield f"{life.name} was idle for {milliseconds(life.idle)}, maxIdleTimeMS is {limit * 1000:g}"
+
+
+_WAY: Final = 0.02
+"""Seconds that messages and a check-out take in virtual time, at most."""
+
+
+def closed_connections_are_closed(trace: Trace) -> Iterator[str]:
+    """CMAP: Closing a Connection."""
+    if trace.topology is Topology.LOAD_BALANCED:
+        return
+    for client in trace.clients:
+        told: dict[str, int] = defaultdict(int)
+        for event in client.of_kind(CREATED, CLOSED):
+            told[event.fields["address"]] += 1 if event.kind == CREATED else -1
+        for of, server, lives in _by_server(trace):
+            open_ = sum(life.seen.closed == inf for life in lives)
+            alive = told.get(trace.addresses.get(server, ""), 0)
+            if of is client and open_ > alive:
+                yield f"{client.name} has {open_} connections open to {server}, and told of {alive}"
+
+
+def _by_server(trace: Trace) -> Iterator[tuple[TracedClient, str, list[ConnectionLife]]]:
+    """Yield the connections of each client's pools, server by server."""
+    for client in trace.clients:
+        lives: Mapping[str, list[ConnectionLife]] = defaultdict(list)
+        for life in trace.connections:
+            if life.seen.app_name == client.app_name and not life.is_monitoring:
+                lives[life.seen.server].append(life)
+        yield from ((client, server, of_server) for server, of_server in lives.items())
+
+
+def _peak(lives: list[ConnectionLife], end: Callable[[ConnectionLife], float]) -> int:
+    """Return how many connections were, at the time when most were, between their acceptance and `end`."""
+    return max(
+        (
+            sum(each.seen.accepted_seq <= begun.seen.accepted_seq < end(each) for each in lives)
+            for begun in lives
+        ),
+        default=0,
+    )

@@ -1,0 +1,130 @@
+"""Oracles of what the application gets: success or an error, which of several, and its labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.unified.server_side.oracles.permits import is_network_error, kind_of
+from harness.unified.server_side.oracles.trace import ENDS, is_ok
+from mongowire.codes import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.adapters.base import ErrorReport
+    from harness.unified.server_side.attempt import JudgedAttempt
+    from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
+
+_SINGLE: Final = frozenset(
+    {"insertOne", "updateOne", "updateMany", "replaceOne", "deleteOne", "deleteMany", "findOneAndUpdate"}
+    | {"findOneAndDelete", "findOneAndReplace", "find", "findOne", "distinct", "countDocuments", "runCommand"}
+    | {"estimatedDocumentCount", "listCollections", "listDatabases", "listIndexes"}
+)
+"""Operations that send one command, but for getMore."""
+
+
+def success_and_failure_reach_the_application(trace: Trace) -> Iterator[str]:
+    """Command execution; CRUD: Error Handling."""
+    for operation, command, error in _judged(trace):
+        last = command.last
+        refused = is_network_error(last) or not (last.request.reply or {"ok": 0}).get("ok")
+        if error is None and refused and last.request.end != "open":
+            yield f"{operation} succeeded, though its last attempt met {last.met}"
+        if error is None and not refused and not is_ok(last) and operation.name != "runCommand":
+            yield f"{operation} succeeded, though its last attempt met {last.met}"
+        if error is not None and is_ok(last) and not operation.is_timed and not operation.is_disturbed:
+            yield f"{operation} failed ({error.message}), though its last attempt succeeded"
+
+
+def the_error_that_tells_most(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Executing (NoWritesPerformed); Client Backpressure: Overload retry policy, rule 7."""
+    for operation, command, error in _judged(trace):
+        if error is None or operation.is_timed or operation.is_disturbed or is_ok(command.last):
+            continue
+        if kind_of(operation, command) not in ("write", "generic", "read") or len(command.attempts) == 1:
+            continue
+        kept = surviving(command)
+        if kept.request.end == "client":
+            continue
+        code, wanted = error.code, (kept.request.reply or {}).get("code")
+        if (kept.request.reply is None) != error.is_client_error:
+            got = "a client's error" if error.is_client_error else f"error {code}"
+            yield f"{operation} raised {got}, where {kept.met} tells most"
+        elif kept.request.reply is not None and not kept.request.reply.get("ok") and code != wanted:
+            yield f"{operation} raised error {code}, where {kept.met} tells most"
+        elif kept.request.reply is not None and error.response is not None and not _is_of(error, kept):
+            yield f"{operation} raised the error of another attempt than the one that tells most"
+
+
+def _is_of(error: ErrorReport, kept: JudgedAttempt) -> bool:
+    """Return whether an error has the reply of an attempt; messages of two attempts may be equal."""
+    response, reply = error.response or {}, kept.request.reply or {}
+    return response.get("errmsg") == reply.get("errmsg")
+
+
+def surviving(command: SentCommand) -> JudgedAttempt:
+    """Return the attempt whose error the application is to get."""
+    kept = command.attempts[0]
+    for attempt in command.attempts[1:]:
+        if Label.NO_WRITES_PERFORMED not in attempt.labels:
+            kept = attempt
+    return kept
+
+
+def labels_reach_the_application(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Error Labels; Retryable Writes: RetryableWriteError Labels."""
+    for operation, command, error in _judged(trace):
+        if error is None or operation.is_timed or operation.is_disturbed or is_ok(command.last):
+            continue
+        kept = surviving(command)
+        if kept.request.reply is not None and not kept.request.reply.get("ok"):
+            missing = frozenset(kept.request.reply.get("errorLabels", ())) - error.labels
+            if missing:
+                yield (
+                    f"{operation} raised an error without"
+                    f" {', '.join(sorted(missing))}, which the server gave it"
+                )
+        yield from _own_labels(trace, operation, command, kept, error)
+
+
+def _own_labels(
+    trace: Trace,
+    operation: TracedOperation,
+    command: SentCommand,
+    kept: JudgedAttempt,
+    error: ErrorReport,
+) -> Iterator[str]:
+    """Judge the label that a driver adds by itself."""
+    labelled = Label.RETRYABLE_WRITE in error.labels
+    given = Label.RETRYABLE_WRITE in kept.labels
+    numbered = "txnNumber" in command.first.command and not command.in_transaction
+    lost = is_network_error(kept)
+    if lost and numbered and not labelled and not error.is_timeout_error:
+        yield f"{operation} raised a network error of a retryable write without RetryableWriteError"
+    older = trace.version < (4, 4)
+    retries = operation.client.options.get("retryWrites", True) and kind_of(operation, command) == "write"
+    if labelled and not given and not (retries and (lost or older)) and command.name not in ENDS:
+        yield f"{operation} raised an error with RetryableWriteError, which nobody may have given it"
+
+
+def an_uncertain_statement_is_transient(trace: Trace) -> Iterator[str]:
+    """Transactions: TransientTransactionError; Retryable Writes Within Transactions."""
+    for operation, command, error in _judged(trace):
+        if error is None or not command.in_transaction or operation.is_disturbed or operation.is_timed:
+            continue
+        if is_network_error(command.last) and Label.TRANSIENT_TRANSACTION not in error.labels:
+            yield f"{operation} lost its connection in a transaction without TransientTransactionError"
+        if Label.RETRYABLE_WRITE in error.labels - command.last.labels:
+            yield f"{operation} raised RetryableWriteError for a statement of a transaction"
+
+
+def _judged(trace: Trace) -> Iterator[tuple[TracedOperation, SentCommand, ErrorReport | None]]:
+    """Yield each operation of a single command that ran alone, with the error that it raised."""
+    for operation in trace.operations:
+        sent = [command for command in operation.commands if command.name != "killCursors"]
+        if operation.name not in _SINGLE or len(sent) != 1 or not operation.is_alone:
+            continue
+        if operation.step.ended is None:
+            continue
+        error = operation.step.error
+        yield operation, sent[0], None if error is None else error.report

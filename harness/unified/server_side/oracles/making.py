@@ -1,0 +1,213 @@
+"""From a case that has run to its trace."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import EntityKind, Feature
+from harness.unified.model import nested
+from harness.unified.server_side.connections import lives_of
+from harness.unified.server_side.grouping import CONTAINERS, by_operation
+from harness.unified.server_side.metrics import server_names
+from harness.unified.server_side.oracles.pool_life import CHECK_OUT_FAILED
+from harness.unified.server_side.oracles.trace import (
+    Trace,
+    TracedClient,
+    TracedOperation,
+    commands_of,
+    overlapping,
+)
+from harness.unified.server_side.rules import EDITIONS, Timing
+from harness.unified.server_side.seen import Ending, requests_of
+from harness.unified.state import stored_documents
+from harness.unified.uri import ConnectionString
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from harness.unified.account import PerformedOperation
+    from harness.unified.model import Operation
+    from harness.unified.operations.spec import Context
+    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.seen import SeenRequest
+
+_HELLOS: Final = frozenset({"hello", "ismaster", "isMaster", "saslStart", "saslContinue", "endSessions"})
+"""Commands that no operation of a case sends."""
+
+_GREETINGS: Final = frozenset({"hello", "ismaster", "isMaster"})
+
+
+async def ending_of(context: Context) -> Ending:
+    """Return what there is now. Raises `ScenarioError` for a collection that cannot be read."""
+    stored = {
+        (data.database_name, data.collection_name): await stored_documents(
+            context, data.database_name, data.collection_name
+        )
+        for data in context.case.initial_data
+    }
+    tokens: dict[str, float] = {}
+    if Feature.RETRY_TOKENS in context.adapter.features:
+        for client in context.entities.of(EntityKind.CLIENT):
+            left = await context.adapter.retry_tokens(client.value.handle)
+            if left is not None:
+                tokens[client.id] = left
+    return Ending(stored, tokens)
+
+
+def trace_of(
+    context: Context,
+    options: Mapping[str, Mapping[str, Any]],
+    *,
+    app_name_of: Callable[[Operation], str | None],
+    fits: Callable[[Operation, SeenRequest], bool],
+) -> Trace:
+    """Return the trace of a case whose operations have ended.
+
+    `options` are those of the connection string of each client; the functions are those of `by_operation`.
+    """
+    record, deployment = context.deployment.wire_record, context.deployment
+    timing = Timing(record.round_trip, record.is_disturbed)
+    connections = context.seen.connections
+    ending = context.seen.ending or Ending({}, {})
+    heard = context.account.heard()
+    clients = {
+        spec.id: TracedClient(
+            name=spec.id,
+            app_name=options.get(spec.id, {}).get("appName"),
+            options=options.get(spec.id, {}),
+            events=tuple(heard.get(spec.id, ())),
+            tokens=ending.tokens.get(spec.id),
+            jitter=_jitter(spec.body),
+            seeds=_seeds(context, spec.body),
+        )
+        for spec in context.case.entities
+        if spec.kind is EntityKind.CLIENT
+    }
+    lives = tuple(lives_of(connections))
+    sent = [request for request in requests_of(connections) if request.name not in _HELLOS]
+    unacknowledged = tuple(request for request in sent if _asks_for_nothing(request))
+    sent = [request for request in sent if not _asks_for_nothing(request)]
+    steps = [step for step in context.account.steps if step.operation.name not in CONTAINERS]
+    inner = _inner(context.case.operations)
+    outer = [step for step in steps if id(step.operation) not in inner]
+    busy = overlapping(step for step in outer if step.operation.object != EntityKind.TEST_RUNNER.value)
+    by_app = {client.app_name: client for client in clients.values() if client.app_name}
+    grouped = by_operation(sent, context.account.steps, context.case.operations, app_name_of, fits)
+    found = {id(step): (step, requests) for step, requests in grouped}
+    fails = _greetings_fail(steps)
+    operations = []
+    for step in outer:
+        requests: Sequence[SeenRequest] = found.get(id(step), (step, []))[1]
+        client = _client_of(context, step, clients, by_app, requests)
+        if client is not None:
+            mine = [request for request in requests if request.app_name == client.app_name]
+            made = TracedOperation(step, client, commands_of(mine, timing), is_alone=id(step) not in busy)
+            operations.append(_disturbed(made, lives, unsure_from=fails))
+    return Trace(
+        edition=EDITIONS[context.edition],
+        timing=timing,
+        topology=deployment.topology,
+        version=tuple(deployment.server_version),
+        features=context.adapter.features,
+        operations=tuple(operations),
+        clients=tuple(clients.values()),
+        connections=lives,
+        unacknowledged=unacknowledged,
+        greetings_fail=fails,
+        steps=tuple(steps),
+        stored=ending.stored,
+        initial={
+            (data.database_name, data.collection_name): data.documents for data in context.case.initial_data
+        },
+        addresses=dict(zip(server_names(deployment), deployment.addresses, strict=False)),
+        ended=context.account.ended if context.account.ended is not None else deployment.clock.now(),
+    )
+
+
+def _inner(operations: Iterable[Operation]) -> frozenset[int]:
+    """Return the identities of the operations that a callback holds, which belong to its withTransaction."""
+    return frozenset(
+        id(inner)
+        for operation in nested(operations)
+        if operation.name == "withTransaction"
+        for inner in nested(operation.arguments.get("callback", ()))
+    )
+
+
+def _client_of(
+    context: Context,
+    step: PerformedOperation,
+    clients: Mapping[str, TracedClient],
+    by_app: Mapping[str, TracedClient],
+    requests: Sequence[SeenRequest],
+) -> TracedClient | None:
+    """Return the client that a step was called on, None for one of the runner."""
+    operation = step.operation
+    if operation.object == EntityKind.TEST_RUNNER.value:
+        return None
+    try:
+        entity = context.entities.find(operation.object)
+    except LookupError:
+        return by_app.get(requests[0].app_name or "") if requests else None
+    return clients.get(entity.id if entity.kind is EntityKind.CLIENT else entity.client)
+
+
+def _greetings_fail(steps: Iterable[PerformedOperation]) -> float:
+    """Return when a fail point for hello was first set, infinite for never."""
+    set_ = (
+        step.began_seq
+        for step in steps
+        if step.operation.name == "failPoint"
+        and _GREETINGS & {*step.operation.arguments["failPoint"].get("data", {}).get("failCommands", ())}
+    )
+    return min(set_, default=inf)
+
+
+def _disturbed(
+    operation: TracedOperation, lives: Sequence[ConnectionLife], *, unsure_from: float
+) -> TracedOperation:
+    """Return an operation that knows whether a connection could not be had or established meanwhile.
+
+    `unsure_from` is when monitors may begin to hear what no record has.
+    """
+    failed = any(operation.client.during(operation, CHECK_OUT_FAILED))
+    began, ended = operation.began, operation.ended
+    lost = any(
+        life.seen.app_name in (operation.client.app_name, None)
+        and began < life.seen.accepted_seq < ended
+        and not (life.established_seq < ended and (life.seen.requests[0].reply or {}).get("ok"))
+        and not life.is_monitoring
+        for life in lives
+    )
+    unseen = any(
+        began < request.seq < ended or began < request.ended_seq < ended
+        for life in lives
+        for request in life.seen.requests
+        if request.name in _GREETINGS and (request.end != "reply" or not (request.reply or {}).get("ok"))
+    )
+    return TracedOperation(
+        operation.step,
+        operation.client,
+        operation.commands,
+        operation.is_alone,
+        failed or lost or unseen or ended > unsure_from,
+    )
+
+
+def _asks_for_nothing(request: SeenRequest) -> bool:
+    return (request.command.get("writeConcern") or {}).get("w") == 0
+
+
+def _jitter(body: Mapping[str, Any]) -> float | None:
+    """Return the jitter that is set for a client; a seed sets none that is known."""
+    jitter = body.get("pushbackd", {}).get("jitter")
+    return float(jitter) if isinstance(jitter, (int, float)) else None
+
+
+def _seeds(context: Context, body: Mapping[str, Any]) -> int:
+    """Return how many hosts a client's connection string names."""
+    multiple = body.get("useMultipleMongoses")
+    return len(
+        ConnectionString.of(context.deployment.uri_multi if multiple else context.deployment.uri).hosts
+    )

@@ -1,0 +1,73 @@
+"""The oracle of the token bucket: what is in it at the end, by what servers saw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.unified.server_side.oracles.trace import is_ok
+from mongowire.codes import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedClient
+
+CAPACITY: Final = 1000.0
+RETURN_RATE: Final = 0.1
+
+
+def the_bucket_holds_what_was_earned(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Adaptive retry policy, Token Bucket."""
+    for client in trace.clients:
+        has_bucket = bool(client.options.get("adaptiveRetries")) and not trace.edition.retries_configurable
+        if not has_bucket and client.tokens is not None:
+            yield f"{client.name} has a token bucket, and nobody asked for one"
+        if has_bucket and client.tokens is None:
+            yield f"{client.name} has adaptiveRetries and no token bucket"
+        if has_bucket and client.tokens is not None and _is_known(trace, client):
+            wanted = _left(trace, client)
+            if abs(client.tokens - wanted) > _ROUNDING:
+                yield f"{client.name} has {client.tokens:g} tokens, and {wanted:g} are left of what it earned"
+
+
+_ROUNDING: Final = 0.001
+
+
+def _is_known(trace: Trace, client: TracedClient) -> bool:
+    """Return whether servers saw every attempt of a client, one after the other."""
+    mine = [operation for operation in trace.operations if operation.client is client]
+    closed = any(
+        each.name == "close" for each in mine
+    )  # which sends endSessions, of which no operation tells
+    return (
+        not closed
+        and not trace.unacknowledged
+        and all(each.is_alone and not each.is_disturbed and not each.is_timed for each in mine)
+    )
+
+
+def _left(trace: Trace, client: TracedClient) -> float:
+    tokens = CAPACITY
+    for operation in trace.operations:
+        for command in operation.commands if operation.client is client else ():
+            tokens = _after(command, tokens)
+    return tokens
+
+
+def _after(command: SentCommand, tokens: float) -> float:
+    """Return the tokens after a command (rules 1 to 3 and 5)."""
+    last = len(command.attempts) - 1
+    for index, attempt in enumerate(command.attempts):
+        overloaded = Label.SYSTEM_OVERLOADED in attempt.labels
+        earned = 0.0
+        if is_ok(attempt) or (
+            (attempt.request.reply or {}).get("ok")
+            and "writeConcernError" not in (attempt.request.reply or {})
+        ):
+            earned = RETURN_RATE + (1 if index else 0)
+        elif index and not overloaded:
+            earned = 1.0
+        tokens = min(CAPACITY, tokens + earned)
+        if attempt.is_overloaded and index < last:
+            tokens -= 1
+    return tokens

@@ -1,0 +1,227 @@
+"""Oracles of transaction numbers and sessions, as servers see them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from bson.int64 import Int64
+
+from harness.unified.deployment import Topology
+from harness.unified.server_side.oracles.permits import GENERIC, WRITES, is_network_error
+from harness.unified.server_side.oracles.trace import ENDS, is_failed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
+
+
+def one_transaction_id(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Executing (a retry has the transaction id of the first attempt)."""
+    for operation, command in trace.commands():
+        first = command.first.command
+        for attempt in command.attempts[1:]:
+            here = attempt.request.command
+            for name in ("txnNumber", "lsid", "stmtIds"):
+                if name == "lsid" and "txnNumber" not in first:
+                    continue
+                if here.get(name) != first.get(name):
+                    yield (
+                        f"{operation} sent {command.name} again with {name}"
+                        f" {here.get(name)}, first with {first.get(name)}"
+                    )
+
+
+def another_number_for_each_command(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Generating Transaction IDs; Transactions: Constructing commands."""
+    newest: dict[bytes, int] = {}
+    for operation, command in sorted(trace.commands(), key=lambda pair: pair[1].first.seq):
+        number, session = command.first.command.get("txnNumber"), _session(command.first.command)
+        if number is None or session is None:
+            continue
+        before = newest.get(session, 0)
+        within = "autocommit" in command.first.command
+        starts = bool(command.first.command.get("startTransaction")) or not within
+        if number < before or (starts and number == before):
+            yield (
+                f"{operation} sent {command.name} with txnNumber {number} after {before} in the same session"
+            )
+        newest[session] = max(before, number)
+
+
+def numbers_are_positive_longs(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Constructing Write Commands."""
+    for operation, command in trace.commands():
+        number = command.first.command.get("txnNumber")
+        if number is not None and (not isinstance(number, Int64) or number < 1):
+            yield f"{operation} sent {command.name} with txnNumber {number!r}, no positive int64"
+
+
+def numbers_where_they_belong(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Supported and Unsupported Write Operations, Determining Support."""
+    for operation, command in trace.commands():
+        document = command.first.command
+        if "autocommit" in document or command.name in ENDS:
+            continue
+        due = is_retryable_write(trace, operation, command)
+        if due and "txnNumber" not in document:
+            yield f"{operation} sent {command.name} without a transaction number"
+        if not due and "txnNumber" in document:
+            yield (
+                f"{operation} sent {command.name} with a transaction number, though it is no retryable write"
+            )
+
+
+def is_retryable_write(trace: Trace, operation: TracedOperation, command: SentCommand) -> bool:
+    """Return whether a command outside of transactions is to have a transaction number."""
+    document = command.first.command
+    if trace.topology is Topology.SINGLE or operation.name in GENERIC or command.name not in WRITES:
+        return False
+    if not operation.client.options.get("retryWrites", True):
+        return False
+    return (document.get("writeConcern") or {}).get("w") != 0 and not _many(document)
+
+
+def _many(document: Mapping[str, Any]) -> bool:
+    """Return whether any statement of a write may hit many documents."""
+    updates = any(update.get("multi") for update in document.get("updates", ()))
+    deletes = any(delete.get("limit") == 0 for delete in document.get("deletes", ()))
+    return updates or deletes or any(each.get("multi") for each in document.get("ops", ()))
+
+
+def unacknowledged_writes_are_sent_once(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Unsupported Write Operations."""
+    seen: set[str] = set()
+    for request in trace.unacknowledged:
+        what = repr(request.command.get("documents", request.seq))
+        if what in seen:
+            yield f"an unacknowledged {request.name} was sent again"
+        if "txnNumber" in request.command:
+            yield (
+                f"an unacknowledged {request.name} has the transaction number {request.command['txnNumber']}"
+            )
+        seen.add(what)
+
+
+def a_transaction_is_started_once(trace: Trace) -> Iterator[str]:
+    """Transactions: Constructing the first command; Client Backpressure: Overload retry policy, rule 6."""
+    started: set[tuple[bytes, int]] = set()
+    for operation, command in sorted(trace.commands(), key=lambda pair: pair[1].first.seq):
+        document = command.first.command
+        session = _session(document)
+        if "autocommit" not in document or session is None or command.name in ENDS:
+            continue
+        key = session, document["txnNumber"]
+        starts = bool(document.get("startTransaction"))
+        if starts and key in started:
+            yield f"{operation} sent {command.name} with startTransaction in a transaction under way"
+        for attempt in command.attempts[1:]:
+            if bool(attempt.request.command.get("startTransaction")) != starts:
+                what = "without" if starts else "with"
+                yield f"{operation} sent {command.name} again {what} startTransaction"
+                break
+        started.add(key)
+
+
+def an_uncertain_commit_asks_for_a_majority(trace: Trace) -> Iterator[str]:
+    """Transactions: Majority write concern is used when retrying commitTransaction; Client Backpressure."""
+    for operation, command in trace.commands():
+        if command.name != "commitTransaction":
+            continue
+        certain = True
+        first = command.first.command.get("writeConcern")
+        for before, attempt in zip(command.attempts, command.attempts[1:], strict=False):
+            certain = certain and before.is_overloaded
+            here = attempt.request.command.get("writeConcern")
+            if not certain and (here or {}).get("w") != "majority":
+                yield f"{operation} sent its commit again with the write concern {here}"
+            if certain and here != first:
+                yield (
+                    f"{operation} sent a commit that was not begun"
+                    f" again with the write concern {here}, first {first}"
+                )
+
+
+def a_session_that_lost_a_command_is_not_lent(trace: Trace) -> Iterator[str]:
+    """Sessions: Server Session Pool (dirty sessions)."""
+    dirty: dict[bytes, TracedOperation] = {}
+    explicit: set[bytes] = set()
+    for operation in trace.operations:
+        has_own = (
+            "session" in operation.step.operation.arguments
+            or operation.step.operation.object.startswith("session")
+        )
+        for command in operation.commands:
+            for attempt in command.attempts:
+                session = _session(attempt.request.command)
+                if session is None:
+                    continue
+                explicit |= {session} if has_own or "autocommit" in attempt.request.command else set()
+                lost = dirty.get(session)
+                if (
+                    lost is not None
+                    and lost is not operation
+                    and session not in explicit
+                    and operation.is_alone
+                ):
+                    yield f"{operation} uses the session in which {lost} lost a command"
+                    return
+                if is_network_error(attempt) and operation.is_alone:
+                    dirty[session] = operation
+
+
+def sessions_are_not_shared(trace: Trace) -> Iterator[str]:
+    """Sessions: Server Session Pool (a session is with one operation at a time)."""
+    spans: dict[bytes, list[tuple[float, float, TracedOperation]]] = {}
+    for operation in trace.operations:
+        if "session" in operation.step.operation.arguments:
+            continue
+        for command in operation.commands:
+            session = _session(command.first.command)
+            if session is not None and command.name not in ("getMore", "killCursors"):
+                spans.setdefault(session, []).append(
+                    (command.first.seq, command.last.request.ended_seq, operation)
+                )
+    for uses in spans.values():
+        uses.sort(key=lambda use: use[0])
+        for (_, ended, operation), (began, _, other) in pairwise(uses):
+            if began < ended and operation is not other:
+                yield f"{operation} and {other} use one session at the same time"
+
+
+def cluster_time_is_gossiped(trace: Trace) -> Iterator[str]:
+    """Sessions: Gossipping the Cluster Time."""
+    if trace.topology is Topology.SINGLE:
+        return
+    for client in trace.clients:
+        requests = [each for each in trace.requests(client) if each.name not in _UNGOSSIPED]
+        operations = [each for each in trace.operations if each.client.name == client.name]
+        for operation in operations:
+            known = _newest(each.reply for each in requests if each.ended_seq < operation.began)
+            for command in operation.commands:
+                for attempt in command.attempts:
+                    here = attempt.request.command.get("$clusterTime")
+                    if known is not None and (here is None or here["clusterTime"] < known):
+                        yield f"{operation} sent {command.name} without the newest $clusterTime, {known}"
+                        return
+                    if operation.is_alone and is_failed(attempt.request):
+                        known = _newest([attempt.request.reply], known)
+
+
+_UNGOSSIPED: Final = frozenset({"hello", "ismaster", "isMaster", "saslStart", "saslContinue"})
+"""Commands of monitors and handshakes, whose replies drivers need not take a cluster time from."""
+
+
+def _newest(replies: Any, known: Any = None) -> Any:
+    """Return the newest cluster time of some replies."""
+    for reply in replies:
+        time = (reply or {}).get("$clusterTime")
+        if time is not None and (known is None or time["clusterTime"] > known):
+            known = time["clusterTime"]
+    return known
+
+
+def _session(command: Mapping[str, Any]) -> bytes | None:
+    lsid = command.get("lsid")
+    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None

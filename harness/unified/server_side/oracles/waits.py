@@ -1,0 +1,196 @@
+"""Oracles of waits: the time between attempts, and that of whole operations."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from harness.unified.server_side.attempts import in_ms, milliseconds, why_not_uniform
+from harness.unified.server_side.model import Range
+from harness.unified.server_side.oracles.permits import is_network_error
+from harness.unified.server_side.oracles.trace import ENDS, by_client
+from harness.unified.server_side.rules import LATE, LATER, overload_backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.unified.server_side.attempt import JudgedAttempt
+    from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
+
+
+def backoff_within_bounds(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retry policy, rule 3."""
+    for operation, command, retry, before, attempt in _retries(trace):
+        if not before.is_overloaded or attempt.gap is None or operation.is_disturbed:
+            continue
+        if (before.request.reply or {}).get("code") in _CHANGES_STATE:
+            continue
+        most = overload_backoff(trace.edition, retry, before.request.reply or {})
+        allowed = trace.timing.tolerated(Range(0, most))
+        if attempt.gap.least > allowed.most and operation.is_alone:
+            yield (
+                f"{operation} sent {command.name} again {milliseconds(attempt.gap.least)} after an overload"
+                f" error; the backoff before retry {retry} is {in_ms(Range(0, most))}"
+            )
+        dice = operation.client.jitter
+        if dice is not None and operation.is_alone:
+            wanted = trace.timing.tolerated(Range(dice * most, dice * most))
+            if attempt.gap.most < wanted.least or attempt.gap.least > wanted.most:
+                yield (
+                    f"{operation} sent {command.name} again {milliseconds(attempt.gap.most)} after an"
+                    f" overload error; with a jitter of {dice:g} the backoff before retry {retry} is"
+                    f" {milliseconds(dice * most)}"
+                )
+
+
+def no_wait_without_overload(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Interaction with Other Retry Policies (a backoff after overload alone)."""
+    for operation, command, _retry, before, attempt in _retries(trace):
+        reply = before.request.reply
+        if before.is_overloaded or attempt.gap is None or reply is None or not operation.is_alone:
+            continue
+        if operation.is_disturbed or reply.get("code") in _CHANGES_STATE or is_network_error(before):
+            continue
+        if any(error.get("code") in _CHANGES_STATE for error in [reply.get("writeConcernError") or {}]):
+            continue
+        allowed = trace.timing.tolerated(Range(0, 0))
+        if attempt.gap.least > allowed.most:
+            yield (
+                f"{operation} waited {milliseconds(attempt.gap.least)}"
+                f" before it sent {command.name} again after {before.met}"
+            )
+
+
+_CHANGES_STATE: Final = frozenset({91, 189, 10058, 10107, 11600, 11602, 13435, 13436})
+"""Codes after which a server has to be looked for: how long that takes, no rule says."""
+
+
+def jitter_is_uniform(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retry policy, rule 3 (jitter is a random number between 0 and 1)."""
+    if trace.timing.is_disturbed or any(client.jitter is not None for client in trace.clients):
+        return
+    factors: dict[int, list[float]] = {}
+    for operation, _command, retry, before, attempt in _retries(trace):
+        gap = attempt.gap
+        if before.is_overloaded and gap is not None and gap.least == gap.most and not operation.is_timed:
+            bound = overload_backoff(trace.edition, retry, before.request.reply or {})
+            factors.setdefault(retry, []).append(gap.least / bound)
+    every = [factor for of_retry in factors.values() for factor in of_retry]
+    for what, sample in (
+        ("all retries", every),
+        *((f"retry {number}", each) for number, each in factors.items()),
+    ):
+        why = why_not_uniform(sample, errors=_ERRORS) if len(sample) >= LEAST else None
+        if why is not None:
+            yield f"before {what}, {why}"
+
+
+LEAST: Final = 60
+"""How many backoffs a sample must have: of 60 uniform ones all miss a given quarter in 3 of 10⁸ cases."""
+
+_ERRORS: Final = 5.5
+"""Standard errors by which a mean may miss the middle: uniform ones miss by more in 4 of 10⁸ cases."""
+
+
+def no_connection_is_kept_during_a_backoff(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retry policy (a wait holds no connection)."""
+    for operation, command, _retry, before, attempt in _retries(trace):
+        if command.in_transaction or command.name in (*ENDS, "getMore", "killCursors"):
+            continue
+        if (
+            not before.is_overloaded
+            or attempt.gap is None
+            or attempt.gap.least < LATE
+            or not operation.is_alone
+        ):
+            continue
+        if operation.step.operation.arguments.get("session"):
+            continue
+        returned = [
+            event
+            for event in operation.client.of_kind("connectionCheckedInEvent")
+            if before.request.seq < event.seq < attempt.request.seq
+        ]
+        if not returned:
+            yield f"{operation} kept its connection while it waited {milliseconds(attempt.gap.least)}"
+
+
+def deadlines_are_kept(trace: Trace) -> Iterator[str]:
+    """Client Side Operations Timeout: timeoutMS; Client Backpressure: a backoff that would end too late."""
+    for operation in trace.operations:
+        step = operation.step
+        limit = step.operation.arguments.get("timeoutMS", operation.client.options.get("timeoutMS"))
+        if not limit or step.ended is None or operation.name not in _TIMED:
+            continue
+        took = step.ended - step.began
+        late = 0.01 if trace.timing.round_trip is not None else LATE * 4 + limit / 1000 * (LATER - 1)
+        if took > limit / 1000 + late and not trace.timing.is_disturbed:
+            yield f"{operation} took {milliseconds(took)}, its timeoutMS is {limit}"
+        for command in operation.commands:
+            for attempt in command.attempts:
+                if attempt.request.at - step.began > limit / 1000 + late:
+                    yield f"{operation} sent {command.name} after its deadline"
+    yield from _waits_for_nothing(trace)
+
+
+def _waits_for_nothing(trace: Trace) -> Iterator[str]:
+    """Yield operations that ended at their deadline, long after an overload error that nothing followed."""
+    if trace.timing.round_trip is None:
+        return
+    for operation in trace.operations:
+        step = operation.step
+        if step.ended is None or operation.name not in _TIMED or not operation.commands:
+            continue
+        code = (operation.commands[-1].last.request.reply or {}).get("code")
+        if operation.is_disturbed or not operation.is_timed or code in _CHANGES_STATE:
+            continue
+        last = operation.commands[-1].last
+        idle = step.ended - last.request.ended - (trace.timing.round_trip or 0)
+        if last.is_overloaded and idle > _IDLE:
+            yield (
+                f"{operation} ended {milliseconds(idle)} after its"
+                f" last overload error, though it sent nothing more"
+            )
+
+
+_IDLE: Final = 0.005
+_TIMED: Final = frozenset(
+    {
+        "find",
+        "findOne",
+        "insertOne",
+        "insertMany",
+        "updateOne",
+        "updateMany",
+        "deleteOne",
+        "deleteMany",
+        "bulkWrite",
+    }
+    | {"findOneAndUpdate", "aggregate", "countDocuments", "distinct", "runCommand"}
+)
+
+
+def waits_differ(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retry policy, rule 3 (each backoff has a jitter of its own)."""
+    for operations in by_client(trace.operations).values():
+        factors = [
+            round(attempt.gap.least / overload_backoff(trace.edition, retry, before.request.reply or {}), 6)
+            for operation, _command, retry, before, attempt in _retries(trace)
+            if operation in operations and before.is_overloaded and attempt.gap is not None
+            if operation.client.jitter is None and not operation.is_disturbed
+        ]
+        exact = trace.timing.round_trip is not None
+        if exact and len(factors) >= _FEW and len(set(factors)) == 1 and 0 < factors[0] < 1:
+            yield f"{len(factors)} backoffs are {factors[0]:.3f} of their bounds, each of them"
+
+
+_FEW: Final = 4
+
+
+def _retries(
+    trace: Trace,
+) -> Iterator[tuple[TracedOperation, SentCommand, int, JudgedAttempt, JudgedAttempt]]:
+    """Yield each retry with its operation, its command, its number, and the attempt before it."""
+    for operation, command in trace.commands():
+        for retry, (before, attempt) in enumerate(pairwise(command.attempts), 1):
+            yield operation, command, retry, before, attempt
