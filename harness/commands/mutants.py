@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,8 +15,8 @@ import click
 from harness.authoring.mutants.matrix import KillerSearch, MutantMatrix
 from harness.authoring.mutants.mutant import KINDS, load_mutants
 from harness.authoring.mutants.page import write_page
-from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, TESTS, MutantRecord
-from harness.authoring.mutants.suites import corpus_items, corpus_of, scenario_items
+from harness.authoring.mutants.record import CORPUS, SCENARIOS, SUITES, SURVIVED, SWARM, TESTS, MutantRecord
+from harness.authoring.mutants.suites import corpus_items, corpus_of, scenario_items, swarm_items
 from harness.commands.options.types import Count, FilePath, Jobs
 from harness.commands.output.errors import bad_input
 from harness.explaining import kill_matrix
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from harness.authoring.mutants.mutant import Mutant
     from harness.authoring.mutants.trial import MutantVerdict
+    from harness.running.plan import Item
 
 FOLDER: Final = Path("tests/mutants")
 
@@ -45,12 +47,19 @@ FOLDER: Final = Path("tests/mutants")
 @click.option(
     "--suite",
     "suites",
-    type=click.Choice(SUITES),
+    type=click.Choice([*SUITES, SWARM]),
     multiple=True,
     default=(SCENARIOS,),
     show_default=True,
-    help="What to try mutants with: our scenarios, the public specification tests where they are present, or"
-    " our unit tests; repeat the option for more.",
+    help="What to try mutants with: our scenarios, the public specification tests where they are present, our"
+    " unit tests, or drawn schedules (docs/SWARM.md); repeat the option for more.",
+)
+@click.option(
+    "--schedules",
+    type=Count(1),
+    default=2000,
+    show_default=True,
+    help="With the suite swarm: number of schedules.",
 )
 @click.option(
     "--all", "everything", is_flag=True, help="Run every case, and do not stop at the first that kills."
@@ -179,7 +188,7 @@ def _tried(suite: str, mutants: Sequence[Mutant], record: MutantRecord, options:
     if suite == CORPUS and corpus_of(folder) is None:
         click.echo("corpus: the public specification tests are not present", err=True)
         return 100.0
-    with _progress() as advance:
+    with _progress() as advance, TemporaryDirectory(prefix="swarm-") as drawn:
         if suite == TESTS:
             from harness.authoring.mutants.unit_tests import run_tests  # noqa: PLC0415 - most runs need none
 
@@ -189,13 +198,22 @@ def _tried(suite: str, mutants: Sequence[Mutant], record: MutantRecord, options:
                 if options["verbose"]:
                     click.echo(f"{suite}: {mutant.name}: {killer or 'survives'}")
             return _report(suite, mutants, record, {})
-        source = corpus_of(folder) if suite == CORPUS else None
-        items = scenario_items(options["paths"]) if source is None else corpus_items(source)
-        matrix = MutantMatrix(suite, items, record, jobs, advance, is_named=bool(options["paths"]))
+        items = _items(suite, options, Path(drawn))
+        matrix = MutantMatrix(
+            suite, items, record, jobs, advance, is_named=bool(options["paths"]), is_drawn=suite == SWARM
+        )
         if options["verbose"]:
             matrix.on_verdict = partial(_print_verdict, suite)
         matrix.run(mutants, search=search, everything=options["everything"])
     return _report(suite, mutants, record, matrix.reached)
+
+
+def _items(suite: str, options: dict[str, Any], drawn: Path) -> Sequence[Item]:
+    """Return the items of a suite; drawn schedules are written to a folder."""
+    if suite == SWARM:
+        return swarm_items(drawn, options["schedules"])
+    source = corpus_of(options["folder"]) if suite == CORPUS else None
+    return scenario_items(options["paths"]) if source is None else corpus_items(source)
 
 
 def _print_verdict(suite: str, mutant: Mutant, verdict: MutantVerdict) -> None:

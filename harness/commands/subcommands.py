@@ -48,6 +48,7 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "start": Subcommand("start", "Start a fake server in the background, and print its URI."),
     "state": Subcommand("control", "Show the members of a running server, and what is wrong with them."),
     "stop": Subcommand("stop", "Stop servers that run in the background."),
+    "swarm": Subcommand("swarm", "Run a driver through drawn cases, judged by the rules themselves."),
     "to-json": Subcommand("to_json", "Convert YAML scenarios to JSON."),
 }
 

@@ -39,6 +39,7 @@ SIZES: Final = {
     "seeds": Size(20, 1_000, "schedules of the swarm"),
     "stalls": Size(2_000, 20_000, "elements of a large request; all requests from 20000 on, a sample below"),
     "statements": Size(4_000, 40_000, "drawn statements"),
+    "swarm": Size(24, 20_000, "drawn cases of the swarm for any driver, with the reference driver"),
     "waiting": Size(100, 5_000, "requests that wait while the control listener is asked"),
 }
 

@@ -63,6 +63,8 @@ class MutantMatrix:
     verdicts: dict[str, MutantVerdict] = field(default_factory=dict)
     is_named: bool = False
     """Whether the items were named, so that each is for every mutant, whatever its folder is called."""
+    is_drawn: bool = False
+    """Whether the items are of no specification: each is tried with every mutant, on its own deployment."""
     reached: dict[str, int] = field(default_factory=dict)
     """How many cases reach what a mutant has changed, where that was asked."""
 
@@ -96,7 +98,9 @@ class MutantMatrix:
                 )
             return
         rounds: list[tuple[Belongs, bool]] = [(_is_any if self.is_named else concerns, everything)]
-        if search is KillerSearch.THOROUGH:
+        if self.is_drawn:
+            rounds = [(_is_any, True)]
+        elif search is KillerSearch.THOROUGH:
             rounds = [(_is_any, True)] if everything else [*rounds, (_is_foreign, False), (_is_any, True)]
         for number, (belongs, everywhere) in enumerate(rounds, 1):
             if left:

@@ -21,6 +21,9 @@ SCENARIOS: Final = "scenarios"
 CORPUS: Final = "corpus"
 TESTS: Final = "tests"
 SUITES: Final = (SCENARIOS, CORPUS, TESTS)
+"""The suites of docs/MUTANTS.md."""
+SWARM: Final = "swarm"
+"""Drawn schedules, which are tried apart from the suites."""
 
 SURVIVED: Final = ""
 """What stands for the killer of a mutant that a suite has let live."""

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.registry import EDITIONS
+from harness.authoring.swarm.drawing import draw
+from harness.authoring.swarm.driver import driver_of
+from harness.authoring.swarm.running import item_of
 from harness.running import expectations
 from harness.running.discovery import discover
 from harness.running.expectations import KNOWN_FAILING, SKIP
@@ -62,6 +65,16 @@ def corpus_items(source: Path) -> tuple[Item, ...]:
         path for path in discover(folders) if not any(word in str(path) for word in _MEANT_TO_BE_REFUSED)
     ]
     return _items(files, CORPUS_DEPLOYMENTS)
+
+
+def swarm_items(folder: Path, count: int) -> tuple[Item, ...]:
+    """Return the items of so many drawn schedules, by turns in each edition, written to a folder."""
+    drivers = [driver_of("reference", edition) for edition in EDITIONS]
+    return tuple(
+        item_of(draw(seed, edition=edition), driver, folder / f"seed-{seed}.yml")
+        for seed in range(count)
+        for edition, driver in [(EDITIONS[seed % len(EDITIONS)], drivers[seed % len(EDITIONS)])]
+    )
 
 
 def _items(files: Iterable[Path], deployments: dict[str, tuple[str, ...]]) -> tuple[Item, ...]:

@@ -1,0 +1,206 @@
+"""From a seed to a schedule: everything is drawn from one sequence of random numbers, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.authoring.swarm import faults
+from harness.authoring.swarm.schedule import Step, SwarmSchedule
+from harness.authoring.swarm.work import (
+    CLIENT,
+    OTHERS,
+    READS,
+    WRITES,
+    Numbers,
+    call,
+    commands_of,
+    transaction,
+)
+from harness.deployments.targets import has_auth, topology_of
+from harness.unified.deployment import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TARGETS: Final[Mapping[str, int]] = {
+    "replicaset": 9,
+    "sharded": 6,
+    "load-balanced": 3,
+    "single": 2,
+    "replicaset+auth": 2,
+    "replicaset@4.2": 2,
+    "sharded@4.2": 1,
+    "replicaset@9.0": 1,
+}
+"""The deployments that are drawn, each with its weight."""
+
+_FAULT: Final = 0.6
+"""The share of operations that meet a fault."""
+
+
+def draw(seed: int, *, edition: str, targets: Sequence[str] = ()) -> SwarmSchedule:
+    """Return the schedule of a seed, on one of `targets` where they are given."""
+    dice = Random(f"swarm {seed}")  # noqa: S311 - a schedule is no secret
+    weights = {name: TARGETS.get(name, 1) for name in targets} or TARGETS
+    target = dice.choices(list(weights), list(weights.values()))[0]
+    numbers = Numbers(dice)
+    kind = dice.choices(list(_KINDS), [weight for weight, _ in _KINDS.values()])[0]
+    options, traits = _options(dice, edition, target), _traits(dice)
+    steps = [Step.of(step) for step in _KINDS[kind][1](numbers, target, options)]
+    return SwarmSchedule(
+        seed=seed,
+        target=target,
+        edition=edition,
+        options=tuple((name, json.dumps(value)) for name, value in options.items()),
+        traits=tuple((name, json.dumps(value)) for name, value in traits.items()),
+        steps=tuple(steps),
+    )
+
+
+_PINNED: Final = 3
+"""Connections that a pool needs behind a load balancer, where a cursor and a transaction keep one each."""
+
+
+def _options(dice: Random, edition: str, target: str) -> dict[str, Any]:
+    """Return options of a connection string; most are left as they are."""
+    chances: dict[str, tuple[float, Sequence[Any]]] = {
+        "retryReads": (0.12, (False,)),
+        "retryWrites": (0.12, (False,)),
+        "maxPoolSize": (0.25, (1, 2, 3, 0)),
+        "minPoolSize": (0.2, (1, 2, 3)),
+        "maxConnecting": (0.25, (1, 3)),
+        "maxIdleTimeMS": (0.15, (100, 250)),
+        "waitQueueTimeoutMS": (0.15, (50, 150)),
+        "timeoutMS": (0.12, (150, 400, 1500)),
+        "readPreference": (0.15, ("secondaryPreferred", "nearest")),
+    }
+    if edition == "2026-02-20":
+        chances["adaptiveRetries"] = 0.3, (True,)
+    else:
+        chances["maxAdaptiveRetries"] = 0.3, (0, 1, 3)
+        chances["enableOverloadRetargeting"] = 0.3, (True,)
+    options: dict[str, Any] = {"serverSelectionTimeoutMS": 3000}
+    options |= {
+        name: dice.choice(values) for name, (chance, values) in chances.items() if dice.random() < chance
+    }
+    if 0 < options.get("maxPoolSize", 100) < options.get("minPoolSize", 0):
+        options["minPoolSize"] = options["maxPoolSize"]
+    if topology_of(target) is Topology.LOAD_BALANCED and 0 < options.get("maxPoolSize", 100) < _PINNED:
+        options["maxPoolSize"] = _PINNED
+    return options
+
+
+def _traits(dice: Random) -> dict[str, Any]:
+    traits: dict[str, Any] = {"useMultipleMongoses": dice.random() < 0.6}  # noqa: PLR2004
+    if dice.random() < 0.25:  # noqa: PLR2004
+        traits["pushbackd"] = {"jitter": dice.choice((0, 1))}
+    return traits
+
+
+def _one_by_one(numbers: Numbers, target: str, _options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield operations one after the other, most of which meet a fault."""
+    dice = numbers.dice
+    for _ in range(dice.randint(4, 10)):
+        if dice.random() < 0.12 and topology_of(target) is not Topology.SINGLE:  # noqa: PLR2004
+            statements = transaction(numbers)
+            within = dice.randrange(len(statements))
+            for index, statement in enumerate(statements):
+                if index == within:
+                    yield from _faults(numbers, target, commands_of(statement))
+                yield statement
+            continue
+        table = dice.choices((READS, WRITES, OTHERS), (4, 6, 2))[0]
+        operation = table[dice.choice(list(table))](numbers)
+        if dice.random() < _FAULT:
+            yield from _faults(numbers, target, commands_of(operation))
+        yield operation
+        if dice.random() < 0.1:  # noqa: PLR2004
+            yield _wait(dice)
+    if dice.random() < 0.3:  # noqa: PLR2004
+        yield call("close", CLIENT)
+
+
+def _wait(dice: Random) -> dict[str, Any]:
+    return {"name": "wait", "object": "testRunner", "arguments": {"ms": dice.choice((50, 300, 1300))}}
+
+
+def _faults(numbers: Numbers, target: str, commands: Sequence[str]) -> list[dict[str, Any]]:
+    dice = numbers.dice
+    kinds = {name: (weight, make) for name, (weight, make) in faults.KINDS.items()}
+    if has_auth(target):
+        kinds["authentication"] = 4, faults.RARE["authentication"]
+    if topology_of(target) is Topology.REPLICA_SET:
+        kinds["step-down"] = 1, faults.RARE["step-down"]
+    name = dice.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
+    return kinds[name][1](dice, commands)
+
+
+def _side_by_side(numbers: Numbers, target: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield operations that wait for one another's connections, by threads, while the server is slow."""
+    dice = numbers.dice
+    options.pop("timeoutMS", None)
+    if dice.random() < 0.5:  # noqa: PLR2004
+        yield call("find", filter={"_id": numbers.held()})
+    for _ in range(dice.randint(1, 2)):
+        how = dice.random()
+        if how < 0.4:  # noqa: PLR2004
+            yield faults.fail(
+                {"times": dice.randint(1, 4)},
+                ["find"],
+                blockConnection=True,
+                blockTimeMS=dice.choice((20, 100, 300)),
+            )
+        elif how < 0.6:  # noqa: PLR2004
+            yield faults.fail({"times": 1}, ["find"], closeConnection=True)
+        elif how < 0.8:  # noqa: PLR2004
+            yield faults.fail(
+                {"times": dice.randint(1, 3)},
+                ["hello", "isMaster", "ismaster"],
+                blockConnection=True,
+                blockTimeMS=60,
+            )
+        else:
+            yield from _faults(numbers, target, ["find"])
+        threads = dice.randint(2, THREADS)
+        rounds = dice.randint(1, 2)
+        for number in range(threads):
+            for again in range(rounds):
+                find = call("find", filter={"_id": numbers.held()}, comment=f"thread{number} {again}")
+                arguments = {"thread": f"thread{number}", "operation": find}
+                yield {"name": "runOnThread", "object": "testRunner", "arguments": arguments}
+        yield _wait(dice)
+    yield call("find", filter={"_id": numbers.held()})
+    if dice.random() < 0.5:  # noqa: PLR2004
+        yield call("close", CLIENT)
+
+
+THREADS: Final = 5
+"""Threads that a case may have."""
+
+
+def _again_and_again(numbers: Numbers, _target: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield one operation that is refused so often that the spread of its backoffs can be judged."""
+    for name in (
+        "timeoutMS",
+        "maxAdaptiveRetries",
+        "retryReads",
+        "readPreference",
+        "minPoolSize",
+        "maxIdleTimeMS",
+    ):
+        options.pop(name, None)
+    labels = ["SystemOverloadedError", "RetryableError"]
+    yield faults.fail("alwaysOn", ["find"], errorCode=462, errorLabels=labels)
+    times = 260 if options.get("adaptiveRetries") else 80
+    operation = call("find", filter={"_id": numbers.held()})
+    yield {"name": "repeat", "object": "testRunner", "arguments": {"times": times, "operations": [operation]}}
+
+
+_KINDS: Final = {
+    "one by one": (75, _one_by_one),
+    "side by side": (22, _side_by_side),
+    "again and again": (3, _again_and_again),
+}
+"""What a case is like, each with its weight."""

@@ -1,0 +1,188 @@
+"""What the swarm does to a driver: a table of faults, each a function of the dice to steps of the runner.
+
+All are set by a client of the runner's own (`faults`), and meet commands of the client under test alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from random import Random
+
+    Fault: TypeAlias = dict[str, Any]
+
+FAULTS: Final = "faults"
+ADMIN: Final = "admin"
+APP_NAME: Final = "swarm"
+_OVERLOADED: Final = "SystemOverloadedError"
+_RETRYABLE: Final = "RetryableError"
+_NOTHING_WRITTEN: Final = "NoWritesPerformed"
+_RETRYABLE_WRITE: Final = "RetryableWriteError"
+
+
+def fail(mode: Any, commands: Sequence[str], **data: Any) -> Fault:
+    """Return a step that sets `failCommand` for the client under test."""
+    return _set(
+        {"configureFailPoint": "failCommand", "mode": mode, "data": {"failCommands": list(commands), **data}}
+    )
+
+
+def _set(fail_point: dict[str, Any]) -> Fault:
+    if fail_point["configureFailPoint"] == "failCommand":
+        fail_point["data"]["appName"] = APP_NAME
+    arguments = {"client": FAULTS, "failPoint": fail_point}
+    return {"name": "failPoint", "object": "testRunner", "arguments": arguments}
+
+
+def admin(command: dict[str, Any]) -> Fault:
+    """Return a step that has a server do something, whatever comes of it."""
+    arguments = {"commandName": next(iter(command)), "command": command}
+    return {"name": "runCommand", "object": ADMIN, "arguments": arguments, "ignoreResultAndError": True}
+
+
+def _overload(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Refuse for overload as a limiter does, sometimes with a base for the backoff."""
+    labels = [_OVERLOADED, _RETRYABLE, *([_NOTHING_WRITTEN] if dice.random() < 0.7 else [])]  # noqa: PLR2004
+    refuse = fail({"times": dice.choice((1, 1, 2, 3, 4, 6, 9))}, commands, errorCode=462, errorLabels=labels)
+    if dice.random() < 0.3:  # noqa: PLR2004
+        base = dice.choice((0, 10, 20, 50, 20_000))
+        return [admin({"setParameter": 1, "externalClientBaseBackoffMS": base}), refuse]
+    return [refuse]
+
+
+def _half_overload(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Give one of the two labels of overload, or neither."""
+    labels = dice.choice(([_OVERLOADED], [_RETRYABLE], [], [_OVERLOADED, _NOTHING_WRITTEN]))
+    return [fail({"times": dice.randint(1, 2)}, commands, errorCode=462, errorLabels=labels)]
+
+
+def _state_change(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    code = dice.choice((10107, 13435, 11602, 11600, 189, 91))
+    return [fail({"times": dice.choice((1, 1, 2))}, commands, errorCode=code)]
+
+
+def _retryable(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Fail with a code that may be retried and says nothing of the server, labelled by the server or not."""
+    labels = dice.choice((None, None, [_RETRYABLE_WRITE], [_RETRYABLE_WRITE, _NOTHING_WRITTEN], []))
+    given = {} if labels is None else {"errorLabels": labels}
+    return [
+        fail(
+            {"times": dice.choice((1, 1, 2))}, commands, errorCode=dice.choice((6, 7, 89, 262, 9001)), **given
+        )
+    ]
+
+
+def _error(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    labels = dice.choice((None, None, [_RETRYABLE_WRITE]))
+    given = {} if labels is None else {"errorLabels": labels}
+    return [fail({"times": 1}, commands, errorCode=dice.choice((2, 8000, 50, 20)), **given)]
+
+
+def _lost(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Lose the connection before the command is executed."""
+    return [fail({"times": dice.choice((1, 1, 2, 3))}, commands, closeConnection=True)]
+
+
+def _lost_reply(_dice: Random, _commands: Sequence[str]) -> list[Fault]:
+    """Lose the connection after a retryable write was executed."""
+    fail_point = {"configureFailPoint": "onPrimaryTransactionalWrite", "mode": {"times": 1}}
+    return [_set({**fail_point, "data": {"closeConnection": True}})]
+
+
+def _mixed(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Let the first attempt's reply be lost, and refuse the next one for overload or by its code."""
+    labels = dice.choice(
+        (
+            [_OVERLOADED, _RETRYABLE, _NOTHING_WRITTEN],
+            [_RETRYABLE_WRITE, _NOTHING_WRITTEN],
+            [_RETRYABLE_WRITE],
+            [],
+        )
+    )
+    code = dice.choice((462, 91, 6, 2))
+    mode = dice.choice(({"skip": 1}, {"times": 1}))
+    refuse = fail(mode, commands, errorCode=code, errorLabels=labels)
+    return [*_lost_reply(dice, commands), refuse]
+
+
+def _write_concern(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    writes = [command for command in commands if command in _WRITES]
+    if not writes:
+        return _overload(dice, commands)
+    code = dice.choice((91, 64, 11600, 100, 6))
+    labels = dice.choice(({}, {"errorLabels": [_RETRYABLE_WRITE]}))
+    error = {"code": code, "errmsg": "swarm", **labels}
+    return [fail({"times": 1}, writes, writeConcernError=error)]
+
+
+_WRITES: Final = frozenset({"insert", "update", "delete", "findAndModify", "bulkWrite", "commitTransaction"})
+
+
+def _slow(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    return [fail({"times": 1}, commands, blockConnection=True, blockTimeMS=dice.choice((30, 120, 400)))]
+
+
+def _slow_lost(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    return [
+        fail(
+            {"times": 1},
+            commands,
+            blockConnection=True,
+            blockTimeMS=dice.choice((30, 120)),
+            closeConnection=True,
+        )
+    ]
+
+
+def _handshake(dice: Random, _commands: Sequence[str]) -> list[Fault]:
+    """Have new connections fail: closed, refused or slow."""
+    how: dict[str, Any] = dice.choice(
+        (
+            {"closeConnection": True},
+            {"errorCode": 91},
+            {"blockConnection": True, "blockTimeMS": 60},
+        )
+    )
+    return [fail({"times": dice.choice((1, 2))}, ["hello", "isMaster", "ismaster"], **how)]
+
+
+def _authentication(dice: Random, _commands: Sequence[str]) -> list[Fault]:
+    how: dict[str, Any] = dice.choice(({"closeConnection": True}, {"errorCode": 91}, {"errorCode": 18}))
+    return [fail({"times": 1}, ["saslStart", "saslContinue"], **how)]
+
+
+def _step_down(_dice: Random, _commands: Sequence[str]) -> list[Fault]:
+    return [admin({"pushbackd": "stepDown", "seconds": 1})]
+
+
+def _cut(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Lose a reply: before its first byte, or within it."""
+    where: dict[str, Any] = dice.choice(({"at": "beforeReply"}, {"at": "reply", "byte": 20}))
+    end: dict[str, Any] = dice.choice(({"cut": 0}, {"reset": True}))
+    met = {"appName": APP_NAME, "command": commands[0], "times": 1}
+    return [admin({"pushbackd": "addFault", "fault": {"name": CUT, **where, **met, "do": end}})]
+
+
+CUT: Final = "cut"
+"""The name of a fault of bytes, by which it is removed at the end."""
+
+KINDS: Final[Mapping[str, tuple[int, Callable[[Random, Sequence[str]], list[Fault]]]]] = {
+    "overload": (8, _overload),
+    "half-overload": (3, _half_overload),
+    "state-change": (3, _state_change),
+    "retryable": (3, _retryable),
+    "error": (2, _error),
+    "lost": (4, _lost),
+    "lost-reply": (2, _lost_reply),
+    "mixed": (3, _mixed),
+    "write-concern": (2, _write_concern),
+    "slow": (2, _slow),
+    "slow-lost": (1, _slow_lost),
+    "handshake": (2, _handshake),
+    "cut": (2, _cut),
+}
+"""Each kind with its weight."""
+RARE: Final = {"authentication": _authentication, "step-down": _step_down}
+"""Those that some deployments alone have: with access control, and replica sets."""

@@ -1,0 +1,75 @@
+"""Runs schedules: writes their scenarios to a folder of its own, and has the harness run them as any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Self
+
+from harness.authoring.swarm.scenario import text_of
+from harness.running.plan import Item, forget
+from harness.running.result import ResultStatus
+from harness.running.run import run_items
+from harness.unified.server_side.oracles import ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from harness.authoring.swarm.driver import SwarmDriver
+    from harness.authoring.swarm.schedule import SwarmSchedule
+    from harness.running.plan import Settings
+    from harness.running.result import Result
+
+
+@dataclass(slots=True)
+class SwarmRunner:
+    """Runs schedules with one driver. `jobs` is the number of processes. A context manager."""
+
+    driver: SwarmDriver
+    settings: Settings
+    jobs: int
+    _folder: TemporaryDirectory[str] = field(default_factory=lambda: TemporaryDirectory(prefix="swarm-"))
+    _written: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._folder.cleanup()
+
+    def run(
+        self,
+        schedules: Sequence[SwarmSchedule],
+        on_result: Callable[[int, Result], None],
+        rules: Sequence[str] | str = ALL,
+    ) -> None:
+        """Run schedules, and report each with its index as it ends. Raises `Interrupted`."""
+        items = dict(enumerate(self._item(schedule, rules) for schedule in schedules))
+        run_items(items, self.settings, jobs=min(self.jobs, len(items)), on_result=on_result)
+
+    def failure(self, schedule: SwarmSchedule, rules: Sequence[str]) -> Result | None:
+        """Run one schedule here; return its result if it fails, None otherwise."""
+        results: list[Result] = []
+        items: Mapping[int, Item] = {0: self._item(schedule, rules)}
+        run_items(items, self.settings, jobs=1, on_result=lambda _, result: results.append(result))
+        forget()
+        (result,) = results
+        return result if result.status is ResultStatus.FAILED else None
+
+    def _item(self, schedule: SwarmSchedule, rules: Sequence[str] | str) -> Item:
+        self._written += 1
+        path = Path(self._folder.name) / f"seed-{schedule.seed}-{self._written}.yml"
+        return item_of(schedule, self.driver, path, rules)
+
+
+def item_of(
+    schedule: SwarmSchedule, driver: SwarmDriver, path: Path, rules: Sequence[str] | str = ALL
+) -> Item:
+    """Write the scenario of a schedule to a file, and return the item that runs it. Raises `OSError`."""
+    path.write_text(text_of(schedule, driver.features, rules), encoding="utf-8")
+    name = f"swarm/{schedule.seed}::seed {schedule.seed}"
+    return Item(name, str(path), 0, driver.name, schedule.edition, schedule.target)

@@ -1,0 +1,175 @@
+"""From a schedule to a scenario of the unified test format, which `conform` runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.adapters.base import Feature
+from harness.authoring.swarm import faults
+from harness.authoring.swarm.work import CLIENT, COLLECTION, DATABASE, HELD, SESSION, UNACKNOWLEDGED
+from harness.deployments.targets import profile_of, topology_of
+from harness.unified.deployment import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.authoring.swarm.schedule import SwarmSchedule
+
+_PLAIN: Final = re.compile(r"[A-Za-z$][A-Za-z0-9_$]*")
+_THREAD: Final = re.compile(r"thread[0-9]+")
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_NEEDED: Final = {
+    "timeoutMS": Feature.TIMEOUT_MS,
+    "adaptiveRetries": Feature.ADAPTIVE_RETRIES,
+    "maxAdaptiveRetries": Feature.MAX_ADAPTIVE_RETRIES,
+    "enableOverloadRetargeting": Feature.MAX_ADAPTIVE_RETRIES,
+}
+"""Options that not every driver has."""
+
+
+def text_of(
+    schedule: SwarmSchedule, features: frozenset[Feature], rules: Sequence[str] | str, why: str = ""
+) -> str:
+    """Return the text of the scenario of a schedule, for a driver with these features.
+
+    `rules` are the oracles that it is held against; `why` stands in a comment at its head.
+    """
+    lines = [f"# {line}".rstrip() for line in why.splitlines()]
+    lines += [
+        f"description: swarm {schedule.seed}",
+        'schemaVersion: "1.17"',
+        "",
+        "runOnRequirements:",
+        f"  - {flow(_requirement(schedule))}",
+        "",
+        "createEntities:",
+        *(f"  - {flow(entity)}" for entity in _entities(schedule, features)),
+        "",
+        "initialData:",
+        f"  - {flow({'databaseName': 'swarm', 'collectionName': 'stock', 'documents': _held()})}",
+        "",
+        "tests:",
+        f"  - description: seed {schedule.seed}",
+        "    operations:",
+        *(f"      - {flow(operation)}" for operation in _operations(schedule, features)),
+        "    pushbackd:",
+        f"      runOn: {flow(_run_on(schedule))}",
+        f"      expectRules: {flow(rules)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _held() -> list[dict[str, int]]:
+    return [{"_id": number, "n": 0} for number in range(1, HELD + 1)]
+
+
+def _requirement(schedule: SwarmSchedule) -> dict[str, Any]:
+    return {"topologies": [str(topology_of(schedule.target))]}
+
+
+def _run_on(schedule: SwarmSchedule) -> dict[str, Any]:
+    profile = profile_of(schedule.target)
+    return {"editions": [schedule.edition], "profile": {"min": profile, "max": profile}}
+
+
+def _entities(schedule: SwarmSchedule, features: frozenset[Feature]) -> Iterator[dict[str, Any]]:
+    traits = {name: json.loads(value) for name, value in schedule.traits}
+    if Feature.JITTER not in features:
+        traits.pop("pushbackd", None)
+    if not topology_of(schedule.target).has_mongos:
+        traits.pop("useMultipleMongoses", None)
+    if Feature.LOG_MESSAGES in features:
+        traits["observeLogMessages"] = {"connection": "debug"}
+    options = {"appName": faults.APP_NAME}
+    options |= {
+        name: json.loads(value)
+        for name, value in schedule.options
+        if name not in _NEEDED or _NEEDED[name] in features
+    }
+    yield {"client": {"id": CLIENT, **traits, "uriOptions": options}}
+    balanced = topology_of(schedule.target) is Topology.LOAD_BALANCED
+    yield {
+        "client": {
+            "id": faults.FAULTS,
+            **({"useMultipleMongoses": False} if balanced else {}),
+            "uriOptions": {"appName": faults.FAULTS},
+        }
+    }
+    yield {"database": {"id": faults.ADMIN, "client": faults.FAULTS, "databaseName": "admin"}}
+    yield {"database": {"id": DATABASE, "client": CLIENT, "databaseName": "swarm"}}
+    yield {"collection": {"id": COLLECTION, "database": DATABASE, "collectionName": "stock"}}
+    used = schedule_words(schedule)
+    if UNACKNOWLEDGED in used:
+        options_of = {"writeConcern": {"w": 0}}
+        yield {
+            "collection": {
+                "id": UNACKNOWLEDGED,
+                "database": DATABASE,
+                "collectionName": "stock",
+                "collectionOptions": options_of,
+            }
+        }
+    if SESSION in used:
+        yield {"session": {"id": SESSION, "client": CLIENT}}
+    threads = sorted(word for word in used if _THREAD.fullmatch(word))
+    yield from ({"thread": {"id": name}} for name in threads)
+
+
+def schedule_words(schedule: SwarmSchedule) -> frozenset[str]:
+    """Return the words that are values in the steps of a schedule; its entities are among them."""
+    return frozenset(word for step in schedule.steps for word in _values(step.operation))
+
+
+def _values(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for member in value.values():
+            yield from _values(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _values(member)
+    elif isinstance(value, str):
+        yield value
+
+
+def _operations(schedule: SwarmSchedule, features: frozenset[Feature]) -> Iterator[dict[str, Any]]:
+    """Yield the steps that an adapter can take, and at last what undoes those that outlive the case."""
+    steps = [step.operation for step in schedule.steps]
+    yield from (step for step in steps if not _lacks(step, features))
+    set_by = [step.get("arguments", {}).get("command", {}) for step in steps]
+    if any("setParameter" in command for command in set_by):
+        yield faults.admin({"setParameter": 1, "externalClientBaseBackoffMS": 0})
+    if any(command.get("pushbackd") == "addFault" for command in set_by):
+        yield faults.admin({"pushbackd": "removeFault", "id": faults.CUT})
+
+
+def _lacks(operation: dict[str, Any], features: frozenset[Feature]) -> bool:
+    """Return whether an adapter lacks what an operation needs."""
+    base = operation.get("arguments", {}).get("command", {}).get("externalClientBaseBackoffMS", 0)
+    if base > _LONG and Feature.VIRTUAL_TIME not in features:
+        return True
+    needs = {"clientBulkWrite": Feature.CLIENT_BULK_WRITE}.get(operation["name"])
+    in_session = SESSION in (operation["object"], operation.get("arguments", {}).get("session"))
+    return (needs is not None and needs not in features) or (
+        in_session and Feature.TRANSACTIONS not in features
+    )
+
+
+_LONG: Final = 100
+"""Milliseconds of a base of backoffs that nobody waits for in real time."""
+
+
+def flow(value: Any) -> str:
+    """Return a value as YAML on one line, in the style of scenarios."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_word(name)}: {flow(member)}" for name, member in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(flow, value))}]"
+    return _word(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _word(text: str) -> str:
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
+    return text if plain else json.dumps(text)

@@ -1,0 +1,171 @@
+"""A swarm under way: draws, runs, shrinks, and prints what it finds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from harness.adapters.registry import PREFIX
+from harness.authoring.swarm.drawing import draw
+from harness.authoring.swarm.findings import Findings, line_of, sentence_of
+from harness.authoring.swarm.running import SwarmRunner
+from harness.authoring.swarm.scenario import text_of
+from harness.authoring.swarm.shrinking import broken_by, shrink
+from harness.deployments.targets import targets as named_targets
+from harness.report.outputs import writing
+from harness.report.progress import progress
+from harness.running import interruption
+from harness.running.result import ExitCode, ResultStatus
+from harness.running.run import jobs_for
+from harness.unified.server_side.oracles import off
+from mongowire.system import SystemClock
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from harness.authoring.swarm.driver import SwarmDriver
+    from harness.authoring.swarm.schedule import SwarmSchedule
+    from harness.running.plan import Settings
+    from harness.running.result import Result
+
+_CHUNK: Final = 50
+_CHUNK_OF_A_JOB: Final = 4
+"""Schedules that are drawn and run at a time: all in all, and for each job where a budget may end the run."""
+
+_SHRUNK: Final = 3
+"""Rules whose first failure is shrunk; of the others there is the command that repeats them."""
+
+
+class Swarming:
+    """A swarm under way: what it has found, and what it prints of that."""
+
+    def __init__(
+        self, driver: SwarmDriver, edition: str, settings: Settings, options: dict[str, Any]
+    ) -> None:
+
+        self._driver = driver
+        self._edition = edition
+        self._settings = settings
+        self._options = options
+        self._findings = Findings()
+        self._shrunk: set[str] = set()
+
+    def run(self) -> ExitCode:
+        """Run the schedules, report, and return the exit code. Raises `Interrupted`."""
+        self._say_what_is_off()
+        seeds = self._seeds()
+        jobs = self._options["jobs"] or jobs_for(len(seeds), self._settings)
+        failures: dict[str, SwarmSchedule] = {}
+        try:
+            with interruption.politely(), SwarmRunner(self._driver, self._settings, jobs) as runner:
+                with progress(len(seeds), wanted=not sys.stdout.isatty(), color=None) as advance:
+                    for schedules in self._drawn(seeds, jobs):
+                        self._run_some(runner, schedules, failures, advance)
+                self._explain(runner, failures)
+        finally:
+            self._summarize()
+        return ExitCode.FAILED if self._findings.failed else ExitCode.PASSED
+
+    def _seeds(self) -> range:
+        seed, first = self._options["seed"], self._options["first"]
+        return range(first, first + self._options["seeds"]) if seed is None else range(seed, seed + 1)
+
+    def _drawn(self, seeds: range, jobs: int) -> Iterator[list[SwarmSchedule]]:
+        """Yield schedules, some at a time, until there are no more or the budget is spent."""
+        clock, budget = SystemClock(), self._options["budget"]
+        began = clock.utc()
+        targets = named_targets(self._options["topologies"])
+        size = _CHUNK if budget is None else _CHUNK_OF_A_JOB * jobs
+        for start in range(0, len(seeds), size):
+            if budget is not None and clock.utc() - began > budget:
+                return
+            yield [draw(seed, edition=self._edition, targets=targets) for seed in seeds[start : start + size]]
+
+    def _run_some(
+        self,
+        runner: SwarmRunner,
+        schedules: list[SwarmSchedule],
+        failures: dict[str, SwarmSchedule],
+        advance: Callable[[Result], None],
+    ) -> None:
+
+        def on_result(index: int, result: Result) -> None:
+            advance(result)
+            self._findings.add(schedules[index], result)
+            self._print(schedules[index], result)
+            if result.status is ResultStatus.FAILED and broken_by(result):
+                failures.setdefault(broken_by(result), schedules[index])
+
+        runner.run(schedules, on_result)
+
+    def _explain(self, runner: SwarmRunner, failures: dict[str, SwarmSchedule]) -> None:
+        """Shrink the first failures, print the scenarios that are left, and write the first of them."""
+        path: Path | None = self._options["write"]
+        for number, (oracle, schedule) in enumerate(failures.items()):
+            if number == _SHRUNK or (self._options["as_json"] and path is None):
+                break
+            smallest, result = shrink(runner, schedule, oracle)
+            if result is None:
+                self._echo(f"{oracle}: seed {schedule.seed} did not break it again")
+                continue
+            why = f"{oracle}: {sentence_of(result)}\nDrawn by {self._command(schedule.seed)}"
+            text = text_of(smallest, self._driver.features, [oracle], why)
+            if path is not None:
+                with writing(path):
+                    write_whole(path, text)
+                self._echo(
+                    f"{path}: written; pushbackd conform {path} --topology {smallest.target}{self._with()}"
+                )
+                path = None
+            self._echo(f"\n{text}")
+
+    def _command(self, seed: int) -> str:
+        topologies = "".join(f" --topology {name}" for name in self._options["topologies"])
+        return f"pushbackd swarm --seed {seed}{topologies}{self._with()}"
+
+    def _with(self) -> str:
+        """Return the options that name the driver."""
+        name = f"{PREFIX}…" if self._driver.command else self._driver.name
+        edition = f" --edition {self._edition}" if len(self._driver.editions) > 1 else ""
+        return f" --adapter {name}{edition}"
+
+    def _say_what_is_off(self) -> None:
+
+        oracles = off(self._driver.features)
+        if oracles:
+            names = ", ".join(oracle.name for oracle in oracles)
+            click.echo(f"off, because the adapter lacks what they need: {names}", err=True)
+
+    def _print(self, schedule: SwarmSchedule, result: Result) -> None:
+
+        if self._options["as_json"]:
+            click.echo(json.dumps(line_of(schedule, result)))
+            return
+        passed = result.status is ResultStatus.PASSED
+        if passed and self._options["quiet"]:
+            return
+        steps = f"{schedule.seed:>6}  {schedule.target:15}  {len(schedule.steps):>2} steps"
+        if passed:
+            click.echo(f"{steps}  passed")
+            return
+        what = f"{result.status.value} {broken_by(result)}".strip()
+        click.secho(
+            f"{steps}  {what}: {sentence_of(result)}",
+            fg="red" if result.status is ResultStatus.FAILED else None,
+        )
+
+    def _summarize(self) -> None:
+        if self._options["as_json"]:
+            click.echo(json.dumps({"summary": self._findings.document()}))
+            return
+        for line in self._findings.summary():
+            click.echo(line)
+
+    def _echo(self, line: str) -> None:
+        """Print what is for people: beside lines of JSON, to standard error."""
+        click.echo(line, err=self._options["as_json"])

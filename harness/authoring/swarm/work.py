@@ -1,0 +1,177 @@
+"""What the swarm has a driver do: a table of operations, each a function of the dice.
+
+Documents 1 to 5 are there at the beginning, each with a counter `n`. Each insert has an `_id` of its own, and
+each update adds to a counter, so that the end tells what was applied how often.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+    Operation: TypeAlias = dict[str, Any]
+
+COLLECTION: Final = "collection"
+DATABASE: Final = "database"
+CLIENT: Final = "client"
+UNACKNOWLEDGED: Final = "unacknowledged"
+SESSION: Final = "session"
+HELD: Final = 5
+"""Documents that are there at the beginning."""
+
+
+class Numbers:
+    """The dice of a schedule, and the next `_id` that no document has yet."""
+
+    def __init__(self, dice: Random) -> None:
+        self.dice = dice
+        self._next = 100
+
+    def new(self) -> int:
+        """Return an `_id` that no document has."""
+        self._next += 1
+        return self._next
+
+    def held(self) -> int:
+        """Return the `_id` of a document that is there."""
+        return self.dice.randint(1, HELD)
+
+
+def call(name: str, target: str = COLLECTION, /, **arguments: Any) -> Operation:
+    """Return an operation whose result and error are for oracles to judge."""
+    document: Operation = {"name": name, "object": target}
+    if arguments:
+        document["arguments"] = arguments
+    document["ignoreResultAndError"] = True
+    return document
+
+
+def _find(numbers: Numbers) -> Operation:
+    few = {"batchSize": 2} if numbers.dice.random() < 0.3 else {}  # noqa: PLR2004
+    return call("find", filter={"_id": {"$lte": HELD}} if few else {"_id": numbers.held()}, **few)
+
+
+def _insert(numbers: Numbers) -> Operation:
+    return call("insertOne", document={"_id": numbers.new()})
+
+
+def _insert_many(numbers: Numbers) -> Operation:
+    documents = [{"_id": numbers.new()} for _ in range(2)]
+    return call("insertMany", documents=documents, ordered=numbers.dice.random() < 0.5)  # noqa: PLR2004
+
+
+def _add(numbers: Numbers) -> dict[str, Any]:
+    return {"filter": {"_id": numbers.held()}, "update": {"$inc": {"n": 1}}}
+
+
+def _bulk(numbers: Numbers) -> Operation:
+    requests: list[dict[str, Any]] = [
+        {"insertOne": {"document": {"_id": numbers.new()}}},
+        {"updateOne": _add(numbers)},
+        {"insertOne": {"document": {"_id": numbers.new()}}},
+    ]
+    if numbers.dice.random() < 0.4:  # noqa: PLR2004
+        requests.append({"updateMany": {"filter": {"n": {"$gte": 0}}, "update": {"$inc": {"n": 1}}}})
+    numbers.dice.shuffle(requests)
+    return call("bulkWrite", requests=requests, ordered=numbers.dice.random() < 0.5)  # noqa: PLR2004
+
+
+def _client_bulk(numbers: Numbers) -> Operation:
+    namespace = "swarm.stock"
+    models: list[dict[str, Any]] = [
+        {"insertOne": {"namespace": namespace, "document": {"_id": numbers.new()}}},
+        {"updateOne": {"namespace": namespace, **_add(numbers)}},
+    ]
+    if numbers.dice.random() < 0.4:  # noqa: PLR2004
+        many = {"namespace": namespace, "filter": {"n": {"$gte": 0}}, "update": {"$inc": {"n": 1}}}
+        models.append({"updateMany": many})
+    return call("clientBulkWrite", CLIENT, models=models)
+
+
+def _command(numbers: Numbers) -> Operation:
+    commands: list[tuple[str, dict[str, Any]]] = [
+        ("ping", {"ping": 1}),
+        ("find", {"find": "stock", "filter": {"_id": numbers.held()}}),
+        ("insert", {"insert": "stock", "documents": [{"_id": numbers.new()}]}),
+    ]
+    name, command = numbers.dice.choice(commands)
+    return call("runCommand", DATABASE, commandName=name, command=command)
+
+
+READS: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
+    "find": _find,
+    "aggregate": lambda numbers: call("aggregate", pipeline=[{"$match": {"_id": numbers.held()}}]),
+    "count": lambda _: call("countDocuments", filter={}),
+    "estimate": lambda _: call("estimatedDocumentCount"),
+    "distinct": lambda _: call("distinct", fieldName="_id", filter={}),
+    "listDatabases": lambda _: call("listDatabases", CLIENT),
+    "listCollections": lambda _: call("listCollections", DATABASE),
+    "listIndexes": lambda _: call("listIndexes"),
+}
+WRITES: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
+    "insertOne": _insert,
+    "insertMany": _insert_many,
+    "updateOne": lambda numbers: call("updateOne", **_add(numbers)),
+    "updateMany": lambda _: call("updateMany", filter={"n": {"$gte": 0}}, update={"$inc": {"n": 1}}),
+    "findOneAndUpdate": lambda numbers: call("findOneAndUpdate", **_add(numbers)),
+    "deleteOne": lambda numbers: call("deleteOne", filter={"_id": -numbers.held()}),
+    "deleteMany": lambda numbers: call("deleteMany", filter={"_id": -numbers.held()}),
+    "replaceOne": lambda numbers: call("replaceOne", filter={"_id": -numbers.held()}, replacement={"x": 1}),
+    "bulkWrite": _bulk,
+}
+OTHERS: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
+    "runCommand": _command,
+    "clientBulkWrite": _client_bulk,
+    "unacknowledged": lambda numbers: call("insertOne", UNACKNOWLEDGED, document={"_id": numbers.new()}),
+    "createIndex": lambda _: call("createIndex", keys={"x": 1}),
+    "out": lambda _: call("aggregate", pipeline=[{"$match": {"_id": 1}}, {"$out": "copies"}]),
+    "drop": lambda _: call("dropCollection", DATABASE, collection="copies"),
+}
+
+
+def within(operation: Operation) -> Operation:
+    """Return an operation in the session of the case."""
+    return {**operation, "arguments": {**operation.get("arguments", {}), "session": SESSION}}
+
+
+def transaction(numbers: Numbers) -> list[Operation]:
+    """Return a transaction: by its statements one by one, or by withTransaction."""
+    statements = [
+        within(make(numbers)) for make in numbers.dice.choices((_find, _insert, WRITES["updateOne"]), k=2)
+    ]
+    if numbers.dice.random() < 0.3:  # noqa: PLR2004
+        return [call("withTransaction", SESSION, callback=statements)]
+    end = "abortTransaction" if numbers.dice.random() < 0.25 else "commitTransaction"  # noqa: PLR2004
+    return [call("startTransaction", SESSION), *statements, call(end, SESSION)]
+
+
+def commands_of(operation: Operation) -> list[str]:
+    """Return the commands that an operation sends, by which fail points meet it."""
+    name = operation["name"]
+    if name == "runCommand":
+        return [operation["arguments"]["commandName"]]
+    return _COMMANDS.get(name, [name])
+
+
+_COMMANDS: Final[Mapping[str, list[str]]] = {
+    "find": ["find", "getMore"],
+    "countDocuments": ["aggregate"],
+    "estimatedDocumentCount": ["count", "aggregate"],
+    "insertOne": ["insert"],
+    "insertMany": ["insert"],
+    "updateOne": ["update"],
+    "updateMany": ["update"],
+    "replaceOne": ["update"],
+    "deleteOne": ["delete"],
+    "deleteMany": ["delete"],
+    "findOneAndUpdate": ["findAndModify"],
+    "bulkWrite": ["insert", "update"],
+    "clientBulkWrite": ["bulkWrite"],
+    "createIndex": ["createIndexes"],
+    "dropCollection": ["drop"],
+    "withTransaction": ["find", "insert", "update", "commitTransaction"],
+    "startTransaction": ["find", "insert", "update", "commitTransaction", "abortTransaction"],
+}

@@ -1,0 +1,99 @@
+"""`pushbackd swarm`: drawn cases for any driver, judged by rules and not by expectations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from harness.adapters.base import AdapterLost
+from harness.authoring.swarm.driver import driver_of
+from harness.authoring.swarm.session import Swarming
+from harness.commands.options.common import DriverName, TopologyName, edition_option
+from harness.commands.options.types import Count, Duration, FilePath, Jobs
+from harness.commands.output.errors import bad_input
+from harness.deployments.targets import NAMES
+from harness.report.outputs import writing
+from harness.running.plan import Settings
+from mongowire.whole_file import check_writable
+
+if TYPE_CHECKING:
+    from harness.authoring.swarm.driver import SwarmDriver
+    from harness.running.plan import Time
+    from harness.running.result import ExitCode
+
+_MOST_SEED: Final = 2**53
+
+_CASE_SECONDS: Final = {"real": 60.0, "virtual": 3600.0}
+"""Seconds of its own clock that a case may take: in virtual time they cost nothing."""
+
+
+@click.command("swarm")
+@click.option(
+    "--adapter", type=DriverName(), default="reference", show_default=True, help="The driver to judge."
+)
+@click.option("--seeds", type=Count(1), default=200, show_default=True, help="Number of schedules.")
+@click.option("--from", "first", type=Count(0, _MOST_SEED), default=0, show_default=True, help="First seed.")
+@click.option(
+    "--seed", type=Count(0, _MOST_SEED), metavar="SEED", help="Run and shrink the schedule of one seed."
+)
+@click.option(
+    "--topology",
+    "topologies",
+    type=TopologyName(NAMES),
+    multiple=True,
+    help="Deployments to draw from; repeat the option for more.  [default: all kinds]",
+)
+@edition_option
+@click.option(
+    "--time",
+    type=click.Choice(["auto", "real", "virtual"]),
+    default="auto",
+    show_default=True,
+    help="Clock of the run; auto is virtual time where the driver has it.",
+)
+@click.option("--jobs", type=Jobs(), default="auto", show_default=True, help="Deployments at a time.")
+@click.option("--budget", type=Duration(), metavar="TIME", help="Draw no more after this time, such as 5m.")
+@click.option(
+    "--write",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write the first failure, shrunk, as a scenario.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a line of JSON for each schedule, and one at the end."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print no lines about schedules that pass.")
+def command(**options: Any) -> ExitCode:
+    """Run a driver through drawn cases, and hold what servers saw against the rules of the specifications.
+
+    Each seed draws a deployment, options of a client, operations and faults (docs/SWARM.md). The first
+    failure of a rule is shrunk to the fewest steps. Rules that the adapter gives no events for are said to
+    be off.
+
+    The exit code is 1 if a schedule failed, 2 if the adapter cannot be started.
+    """
+    if options["write"] is not None:
+        with writing(options["write"]):
+            check_writable(options["write"])
+    with bad_input(AdapterLost):
+        driver = driver_of(options["adapter"], options["edition"] or "")
+    edition = _edition(driver, options["edition"])
+    return Swarming(driver, edition, _settings(driver, options), options).run()
+
+
+def _edition(driver: SwarmDriver, wanted: str | None) -> str:
+    if wanted and wanted not in driver.editions:
+        follows = ", ".join(driver.editions)
+        raise click.UsageError(
+            f"--edition {wanted}: {driver.name} follows {follows}, which cannot be changed"
+        )
+    return wanted or driver.editions[0]
+
+
+def _settings(driver: SwarmDriver, options: dict[str, Any]) -> Settings:
+    wanted = options["time"]
+    if wanted == "virtual" and not driver.virtual_time:
+        raise click.UsageError(f"--time virtual: {driver.name} runs in real time only")
+    time: Time = "virtual" if driver.virtual_time and wanted != "real" else "real"
+    return Settings(time=time, case_timeout=_CASE_SECONDS[time], commands=driver.commands)

@@ -1,0 +1,173 @@
+"""`pushbackd swarm`: no false alarm, wrong drivers found, failures shrunk and written as scenarios."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sizes import again, size
+
+from driver.execute import Executor
+from driver.policy.backpressure import Backoff
+from driver.policy.retry import RetryPolicy
+from harness.adapters.registry import EDITIONS
+from harness.authoring.swarm.drawing import draw
+from harness.authoring.swarm.driver import driver_of
+from harness.authoring.swarm.running import SwarmRunner
+from harness.authoring.swarm.shrinking import broken_by, shrink
+from harness.running.plan import Settings
+from harness.running.result import ResultStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result as Done
+
+    from harness.running.result import Result
+
+FEW = range(8)
+VIRTUAL = Settings(time="virtual", case_timeout=3600.0)
+
+
+def failures(edition: str, seeds: range) -> list[Result]:
+    """Return the schedules that fail of some seeds."""
+    failed: list[Result] = []
+
+    def take(_: int, result: Result) -> None:
+        if result.status is ResultStatus.FAILED:
+            failed.append(result)
+
+    with SwarmRunner(driver_of("reference", edition), VIRTUAL, jobs=1) as runner:
+        runner.run([draw(seed, edition=edition) for seed in seeds], take)
+    return failed
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_the_reference_driver_breaks_no_rule(edition: str) -> None:
+    half = size("swarm") // 2
+    seeds = range(half) if edition == EDITIONS[0] else range(half, 2 * half)
+    failed = failures(edition, seeds)
+    assert [(result.id, result.reason) for result in failed] == [], again("swarm")
+
+
+def long_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Backoff, "before", lambda *_args, **_how: 3.0)
+
+
+def one_more_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = RetryPolicy.of
+    more = lambda *args, **how: replace(make(*args, **how), max_adaptive_retries=9)  # noqa: E731
+    monkeypatch.setattr(RetryPolicy, "of", more)
+
+
+def new_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = Executor._message
+
+    def anew(self: Executor, run: Any, max_time_ms: int | None) -> Any:
+        run.transaction_number = None
+        return message(self, run, max_time_ms)
+
+    monkeypatch.setattr(Executor, "_message", anew)
+
+
+WRONG: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
+    (long_backoff, "backoff"),
+    (one_more_retry, "limit"),
+    (new_numbers, "transaction-id"),
+]
+
+
+@pytest.mark.parametrize(("plant", "oracle"), WRONG)
+def test_a_wrong_driver_is_found_by_the_oracle_of_its_rule(
+    plant: Callable[[pytest.MonkeyPatch], None], oracle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert oracle in {broken_by(result) for result in failures(EDITIONS[0], FEW)}
+
+
+def test_a_failure_is_shrunk_to_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_numbers(monkeypatch)
+    schedule = next(
+        draw(int(result.id.rpartition(" ")[2]), edition=EDITIONS[0])
+        for result in failures(EDITIONS[0], FEW)
+        if broken_by(result) == "transaction-id"
+    )
+    with SwarmRunner(driver_of("reference", EDITIONS[0]), VIRTUAL, jobs=1) as runner:
+        smallest, result = shrink(runner, schedule, "transaction-id")
+    assert result is not None
+    assert broken_by(result) == "transaction-id"
+    assert len(smallest.steps) == 2  # a fault, and the write that it meets
+    assert smallest.options == ()
+
+
+def test_a_written_failure_fails_in_conform_and_passes_with_the_right_driver(
+    tmp_path: Path, pushbackd: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "scenario.yml"
+    with monkeypatch.context() as patched:
+        new_numbers(patched)
+        done = pushbackd(
+            "swarm", "--seeds", len(FEW), "--topology", "replicaset", "--jobs", 1, "-q", "--write", path
+        )
+        assert done.exit_code == 1, done.output
+        assert f"{path}: written; pushbackd conform {path} --topology replicaset" in done.output
+        failed = pushbackd("conform", path, "--topology", "replicaset", "--time", "virtual", "--jobs", 1)
+        assert failed.exit_code == 1, failed.output
+        assert " is broken: " in failed.output
+    passed = pushbackd("conform", path, "--topology", "replicaset", "--time", "virtual", "--jobs", 1)
+    assert passed.exit_code == 0, passed.output
+
+
+def test_lines_of_json_name_seed_rule_and_sentence(
+    pushbackd: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_backoff(monkeypatch)
+    done = pushbackd("swarm", "--seeds", 10, "--jobs", 1, "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.exit_code == 1
+    assert [line["seed"] for line in lines[:-1]] == list(range(10))
+    broken = [line for line in lines[:-1] if line.get("oracle") == "backoff"]
+    assert broken
+    assert "CB-2" in broken[0]["rules"]
+    assert lines[-1]["summary"]["schedules"] == 10
+    assert lines[-1]["summary"]["broken"]["backoff"] == [line["seed"] for line in broken]
+
+
+def test_one_seed_is_repeated(pushbackd: Callable[..., Done]) -> None:
+    done = pushbackd("swarm", "--seed", 5, "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0].split()[0] == "5"
+    assert done.stdout.splitlines()[-1] == "1 schedules: 1 passed"
+
+
+def test_a_budget_ends_the_drawing(pushbackd: Callable[..., Done]) -> None:
+    done = pushbackd("swarm", "--seeds", 100_000, "--budget", "10ms", "--jobs", 1, "-q")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("4 schedules: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint", "code"),
+    [
+        (["--adapter", "pymongo", "--time", "virtual"], "pymongo runs in real time only", 4),
+        (["--adapter", "pymongo", "--edition", "2026-02-20"], "pymongo follows 2026-07-08", 4),
+        (["--adapter", "cmd:false"], "Error: ", 2),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_the_reason(
+    options: list[str], complaint: str, code: int, pushbackd: Callable[..., Done]
+) -> None:
+    done = pushbackd("swarm", *options)
+    assert done.exit_code == code
+    assert complaint in done.output
+
+
+@pytest.mark.slow
+def test_pymongo_is_judged_in_real_time(pushbackd: Callable[..., Done]) -> None:
+    done = pushbackd("swarm", "--adapter", "pymongo", "--seeds", 4, "--topology", "single", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [line["status"] for line in lines[:-1]] == ["passed"] * 4, done.output
+    assert "tokens" in done.stderr  # which PyMongo has none of
