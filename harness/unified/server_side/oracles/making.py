@@ -10,6 +10,7 @@ from harness.unified.model import nested
 from harness.unified.server_side.connections import lives_of
 from harness.unified.server_side.grouping import CONTAINERS, by_operation
 from harness.unified.server_side.metrics import server_names
+from harness.unified.server_side.oracles.command_events import STARTED
 from harness.unified.server_side.oracles.pool_life import CHECK_OUT_FAILED
 from harness.unified.server_side.oracles.trace import (
     Trace,
@@ -186,12 +187,17 @@ def _disturbed(
         for request in life.seen.requests
         if request.name in _GREETINGS and (request.end != "reply" or not (request.reply or {}).get("ok"))
     )
+    unheard = any(
+        sum(event.fields.get("commandName") == name for event in operation.client.during(operation, STARTED))
+        > sum(len(command.attempts) for command in operation.commands if command.name == name)
+        for name in {command.name for command in operation.commands}
+    )
     return TracedOperation(
         operation.step,
         operation.client,
         operation.commands,
         operation.is_alone,
-        failed or lost or unseen or ended > unsure_from,
+        failed or lost or unseen or unheard or ended > unsure_from,
     )
 
 

@@ -89,7 +89,7 @@ class TracedOperation:
     """An operation that the case called on a driver, with the commands that it sent.
 
     `is_alone` says that no other operation ran beside it; `is_disturbed` that a connection could not be had
-    or established meanwhile, so that attempts may have ended before servers heard of them.
+    or established meanwhile, or was lost unnoticed, so that servers may not have heard of every attempt.
     """
 
     step: PerformedOperation
