@@ -15,6 +15,7 @@ from harness.commands.output.errors import bad_input
 from harness.deployments.targets import NAMES
 from harness.report.outputs import writing
 from harness.running.plan import Settings
+from harness.unified.server_side.oracles import ORACLES
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ _CASE_SECONDS: Final = {"real": 60.0, "virtual": 3600.0}
     multiple=True,
     help="Deployments to draw from; repeat the option for more.  [default: all kinds]",
 )
+@click.option(
+    "--without",
+    type=click.Choice([*ORACLES]),
+    metavar="ORACLE",
+    multiple=True,
+    help="Do not ask this oracle: a driver is known to break its rule; repeat the option for more.",
+)
 @edition_option
 @click.option(
     "--time",
@@ -68,8 +76,8 @@ def command(**options: Any) -> ExitCode:
     """Run a driver through drawn cases, and hold what servers saw against the rules of the specifications.
 
     Each seed draws a deployment, options of a client, operations and faults (docs/SWARM.md). The first
-    failure of a rule is shrunk to the fewest steps. Rules that the adapter gives no events for are said to
-    be off.
+    failure of a rule is shrunk to the fewest steps. In real time a failure counts if it comes again. Rules
+    that the adapter gives no events for are said to be off.
 
     The exit code is 1 if a schedule failed, 2 if the adapter cannot be started.
     """

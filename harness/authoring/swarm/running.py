@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from harness.authoring.swarm.scenario import text_of
 from harness.running.plan import Item, forget
 from harness.running.result import ResultStatus
-from harness.running.run import run_items
+from harness.running.run import Patience, run_items, run_patiently
 from harness.unified.server_side.oracles import ALL
 
 if TYPE_CHECKING:
@@ -47,9 +47,18 @@ class SwarmRunner:
         on_result: Callable[[int, Result], None],
         rules: Sequence[str] | str = ALL,
     ) -> None:
-        """Run schedules, and report each with its index as it ends. Raises `Interrupted`."""
+        """Run schedules, and report each with its index as it ends. Raises `Interrupted`.
+
+        What fails in real time runs once more, alone: the machine may have been busy.
+        """
         items = dict(enumerate(self._item(schedule, rules) for schedule in schedules))
-        run_items(items, self.settings, jobs=min(self.jobs, len(items)), on_result=on_result)
+        run_patiently(
+            items,
+            self.settings,
+            jobs=min(self.jobs, len(items)),
+            on_result=on_result,
+            patience=self._patience,
+        )
 
     def failure(self, schedule: SwarmSchedule, rules: Sequence[str]) -> Result | None:
         """Run one schedule here; return its result if it fails, None otherwise."""
@@ -59,6 +68,11 @@ class SwarmRunner:
         forget()
         (result,) = results
         return result if result.status is ResultStatus.FAILED else None
+
+    @property
+    def _patience(self) -> Patience:
+        reruns = 1 if self.settings.time == "real" else 0
+        return Patience(is_flaky=lambda _: True, reruns=reruns)
 
     def _item(self, schedule: SwarmSchedule, rules: Sequence[str] | str) -> Item:
         self._written += 1

@@ -14,13 +14,14 @@ from harness.authoring.swarm.findings import Findings, line_of, sentence_of
 from harness.authoring.swarm.running import SwarmRunner
 from harness.authoring.swarm.scenario import text_of
 from harness.authoring.swarm.shrinking import broken_by, shrink
+from harness.deployments.targets import profile_of, without_profile
 from harness.deployments.targets import targets as named_targets
 from harness.report.outputs import writing
 from harness.report.progress import progress
 from harness.running import interruption
 from harness.running.result import ExitCode, ResultStatus
 from harness.running.run import jobs_for
-from harness.unified.server_side.oracles import off
+from harness.unified.server_side.oracles import ORACLES, off
 from mongowire.system import SystemClock
 from mongowire.whole_file import write_whole
 
@@ -47,13 +48,12 @@ class Swarming:
     def __init__(
         self, driver: SwarmDriver, edition: str, settings: Settings, options: dict[str, Any]
     ) -> None:
-
         self._driver = driver
         self._edition = edition
         self._settings = settings
         self._options = options
         self._findings = Findings()
-        self._shrunk: set[str] = set()
+        self._rules = [name for name in ORACLES if name not in options["without"]]
 
     def run(self) -> ExitCode:
         """Run the schedules, report, and return the exit code. Raises `Interrupted`."""
@@ -101,7 +101,7 @@ class Swarming:
             if result.status is ResultStatus.FAILED and broken_by(result):
                 failures.setdefault(broken_by(result), schedules[index])
 
-        runner.run(schedules, on_result)
+        runner.run(schedules, on_result, self._rules)
 
     def _explain(self, runner: SwarmRunner, failures: dict[str, SwarmSchedule]) -> None:
         """Shrink the first failures, print the scenarios that are left, and write the first of them."""
@@ -118,15 +118,15 @@ class Swarming:
             if path is not None:
                 with writing(path):
                     write_whole(path, text)
-                self._echo(
-                    f"{path}: written; pushbackd conform {path} --topology {smallest.target}{self._with()}"
-                )
+                where = f"{without_profile(smallest.target)} --profile {profile_of(smallest.target)}"
+                self._echo(f"{path}: written; pushbackd conform {path} --topology {where}{self._with()}")
                 path = None
             self._echo(f"\n{text}")
 
     def _command(self, seed: int) -> str:
         topologies = "".join(f" --topology {name}" for name in self._options["topologies"])
-        return f"pushbackd swarm --seed {seed}{topologies}{self._with()}"
+        without = "".join(f" --without {name}" for name in self._options["without"])
+        return f"pushbackd swarm --seed {seed}{topologies}{without}{self._with()}"
 
     def _with(self) -> str:
         """Return the options that name the driver."""
@@ -135,14 +135,12 @@ class Swarming:
         return f" --adapter {name}{edition}"
 
     def _say_what_is_off(self) -> None:
-
         oracles = off(self._driver.features)
         if oracles:
             names = ", ".join(oracle.name for oracle in oracles)
             click.echo(f"off, because the adapter lacks what they need: {names}", err=True)
 
     def _print(self, schedule: SwarmSchedule, result: Result) -> None:
-
         if self._options["as_json"]:
             click.echo(json.dumps(line_of(schedule, result)))
             return

@@ -66,8 +66,16 @@ def idle_connections_are_not_used(trace: Trace) -> Iterator[str]:
         limit = client.options.get("maxIdleTimeMS", 0) / 1000
         late = limit * LATER + LATE if trace.timing.round_trip is None else limit + _WAY
         for life in lives:
-            if limit and life.idle > late:
+            if limit and life.idle > late and not _is_pinned(trace, life):
                 yield f"{life.name} was idle for {milliseconds(life.idle)}, maxIdleTimeMS is {limit * 1000:g}"
+
+
+def _is_pinned(trace: Trace, life: ConnectionLife) -> bool:
+    """Return whether a connection was kept, behind a load balancer, by a transaction or a cursor."""
+    return trace.topology is Topology.LOAD_BALANCED and any(
+        "autocommit" in request.command or request.name in ("getMore", "killCursors")
+        for request in life.seen.requests
+    )
 
 
 _WAY: Final = 0.02

@@ -97,6 +97,7 @@ def trace_of(
     grouped = by_operation(sent, context.account.steps, context.case.operations, app_name_of, fits)
     found = {id(step): (step, requests) for step, requests in grouped}
     fails = _greetings_fail(steps)
+    unanswered = _unanswered_greetings(lives)
     operations = []
     for step in outer:
         requests: Sequence[SeenRequest] = found.get(id(step), (step, []))[1]
@@ -104,7 +105,7 @@ def trace_of(
         if client is not None:
             mine = [request for request in requests if request.app_name == client.app_name]
             made = TracedOperation(step, client, commands_of(mine, timing), is_alone=id(step) not in busy)
-            operations.append(_disturbed(made, lives, unsure_from=fails))
+            operations.append(_disturbed(made, lives, unanswered, unsure_from=fails))
     return Trace(
         edition=EDITIONS[context.edition],
         timing=timing,
@@ -166,11 +167,16 @@ def _greetings_fail(steps: Iterable[PerformedOperation]) -> float:
 
 
 def _disturbed(
-    operation: TracedOperation, lives: Sequence[ConnectionLife], *, unsure_from: float
+    operation: TracedOperation,
+    lives: Sequence[ConnectionLife],
+    unanswered: Sequence[SeenRequest],
+    *,
+    unsure_from: float,
 ) -> TracedOperation:
     """Return an operation that knows whether a connection could not be had or established meanwhile.
 
-    `unsure_from` is when monitors may begin to hear what no record has.
+    `unanswered` are the greetings that got no good answer, `unsure_from` is when monitors may begin to hear
+    what no record has.
     """
     failed = any(operation.client.during(operation, CHECK_OUT_FAILED))
     began, ended = operation.began, operation.ended
@@ -181,12 +187,7 @@ def _disturbed(
         and not life.is_monitoring
         for life in lives
     )
-    unseen = any(
-        began < request.seq < ended or began < request.ended_seq < ended
-        for life in lives
-        for request in life.seen.requests
-        if request.name in _GREETINGS and (request.end != "reply" or not (request.reply or {}).get("ok"))
-    )
+    unseen = any(began < request.seq < ended or began < request.ended_seq < ended for request in unanswered)
     unheard = any(
         sum(event.fields.get("commandName") == name for event in operation.client.during(operation, STARTED))
         > sum(len(command.attempts) for command in operation.commands if command.name == name)
@@ -199,6 +200,15 @@ def _disturbed(
         operation.is_alone,
         failed or lost or unseen or unheard or ended > unsure_from,
     )
+
+
+def _unanswered_greetings(lives: Iterable[ConnectionLife]) -> list[SeenRequest]:
+    return [
+        request
+        for life in lives
+        for request in life.seen.requests
+        if request.name in _GREETINGS and (request.end != "reply" or not (request.reply or {}).get("ok"))
+    ]
 
 
 def _asks_for_nothing(request: SeenRequest) -> bool:

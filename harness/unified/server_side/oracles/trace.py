@@ -6,6 +6,7 @@ requests are attempts of one command if the earlier one failed and the later one
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from math import inf
@@ -81,7 +82,13 @@ class TracedClient:
 
     def during(self, operation: TracedOperation, *kinds: str) -> Iterator[Event]:
         """Yield its events of some kinds that were told while an operation ran."""
-        return (event for event in self.of_kind(*kinds) if operation.began < event.seq < operation.ended)
+        first = bisect_right(self.events, operation.began, key=_place)
+        last = bisect_left(self.events, operation.ended, key=_place)
+        return (event for event in self.events[first:last] if event.kind in kinds)
+
+
+def _place(event: Event) -> float:
+    return event.seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +164,6 @@ class Trace:
     def commands(self) -> Iterator[tuple[TracedOperation, SentCommand]]:
         """Yield each command with its operation, in the order of their operations."""
         return ((operation, command) for operation in self.operations for command in operation.commands)
-
-    def requests(self, client: TracedClient) -> list[SeenRequest]:
-        """Return the requests of a client in the order of their arrival."""
-        found = (
-            request
-            for life in self.connections
-            if life.seen.app_name == client.app_name
-            for request in life.seen.requests
-        )
-        return sorted(found, key=lambda request: request.seq)
 
 
 def commands_of(requests: Sequence[SeenRequest], timing: Timing) -> tuple[SentCommand, ...]:

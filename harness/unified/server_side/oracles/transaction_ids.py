@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.int64 import Int64
@@ -12,9 +13,11 @@ from harness.unified.server_side.oracles.permits import GENERIC, WRITES, is_netw
 from harness.unified.server_side.oracles.trace import ENDS, is_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from harness.unified.server_side.connections import ConnectionLife
     from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
+    from harness.unified.server_side.seen import SeenRequest
 
 
 def one_transaction_id(trace: Trace) -> Iterator[str]:
@@ -195,10 +198,16 @@ def cluster_time_is_gossiped(trace: Trace) -> Iterator[str]:
     if trace.topology is Topology.SINGLE:
         return
     for client in trace.clients:
-        requests = [each for each in trace.requests(client) if each.name not in _UNGOSSIPED]
+        heard = [
+            request
+            for life in trace.connections
+            if life.seen.app_name == client.app_name
+            for request in _heard(life)
+            if request.name not in _UNGOSSIPED
+        ]
         operations = [each for each in trace.operations if each.client.name == client.name]
         for operation in operations:
-            known = _newest(each.reply for each in requests if each.ended_seq < operation.began)
+            known = _newest(each.reply for each in heard if each.ended_seq < operation.began)
             for command in operation.commands:
                 for attempt in command.attempts:
                     here = attempt.request.command.get("$clusterTime")
@@ -207,6 +216,11 @@ def cluster_time_is_gossiped(trace: Trace) -> Iterator[str]:
                         return
                     if operation.is_alone and is_failed(attempt.request):
                         known = _newest([attempt.request.reply], known)
+
+
+def _heard(life: ConnectionLife) -> Sequence[SeenRequest]:
+    """Return the requests whose replies a client has read: of the last before a close nobody can tell."""
+    return life.seen.requests if life.seen.closed == inf else life.seen.requests[:-1]
 
 
 _UNGOSSIPED: Final = frozenset({"hello", "ismaster", "isMaster", "saslStart", "saslContinue"})

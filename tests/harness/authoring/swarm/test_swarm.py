@@ -113,7 +113,7 @@ def test_a_written_failure_fails_in_conform_and_passes_with_the_right_driver(
             "swarm", "--seeds", len(FEW), "--topology", "replicaset", "--jobs", 1, "-q", "--write", path
         )
         assert done.exit_code == 1, done.output
-        assert f"{path}: written; pushbackd conform {path} --topology replicaset" in done.output
+        assert f"{path}: written; pushbackd conform {path} --topology replicaset --profile 8.2" in done.output
         failed = pushbackd("conform", path, "--topology", "replicaset", "--time", "virtual", "--jobs", 1)
         assert failed.exit_code == 1, failed.output
         assert " is broken: " in failed.output
