@@ -17,6 +17,7 @@ from harness.unified.server_side.oracles.trace import (
     TracedClient,
     TracedOperation,
     commands_of,
+    essence,
     overlapping,
 )
 from harness.unified.server_side.rules import EDITIONS, Timing
@@ -99,11 +100,17 @@ def trace_of(
     fails = _greetings_fail(steps)
     unanswered = _unanswered_greetings(lives)
     operations = []
+    sent_before: Sequence[SeenRequest] = ()
     for step in outer:
         requests: Sequence[SeenRequest] = found.get(id(step), (step, []))[1]
         client = _client_of(context, step, clients, by_app, requests)
         if client is not None:
-            mine = [request for request in requests if request.app_name == client.app_name]
+            mine = [
+                request
+                for request in requests
+                if request.app_name == client.app_name and not _is_late(request, sent_before)
+            ]
+            sent_before = mine or sent_before
             made = TracedOperation(step, client, commands_of(mine, timing), is_alone=id(step) not in busy)
             operations.append(_disturbed(made, lives, unanswered, unsure_from=fails))
     return Trace(
@@ -199,6 +206,17 @@ def _disturbed(
         operation.commands,
         operation.is_alone,
         failed or lost or unseen or unheard or ended > unsure_from,
+    )
+
+
+def _is_late(request: SeenRequest, before: Sequence[SeenRequest]) -> bool:
+    """Return whether a request is of the operation before, which its deadline ended while it was sent."""
+    if "txnNumber" not in request.command or "autocommit" in request.command:
+        return False
+    return any(
+        (each.command.get("txnNumber"), each.command.get("lsid"), essence(each))
+        == (request.command["txnNumber"], request.command.get("lsid"), essence(request))
+        for each in before[-1:]
     )
 
 

@@ -50,7 +50,8 @@ def another_number_for_each_command(trace: Trace) -> Iterator[str]:
             yield (
                 f"{operation} sent {command.name} with txnNumber {number} after {before} in the same session"
             )
-        newest[session] = max(before, number)
+        if not (within and starts and _was_refused(command)):
+            newest[session] = max(before, number)
 
 
 def numbers_are_positive_longs(trace: Trace) -> Iterator[str]:
@@ -124,7 +125,13 @@ def a_transaction_is_started_once(trace: Trace) -> Iterator[str]:
                 what = "without" if starts else "with"
                 yield f"{operation} sent {command.name} again {what} startTransaction"
                 break
-        started.add(key)
+        if not _was_refused(command):
+            started.add(key)
+
+
+def _was_refused(command: SentCommand) -> bool:
+    """Return whether no attempt was begun, for overload: then what it was to start has not started."""
+    return all(attempt.is_overloaded for attempt in command.attempts)
 
 
 def an_uncertain_commit_asks_for_a_majority(trace: Trace) -> Iterator[str]:

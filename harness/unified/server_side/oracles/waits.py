@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.server_side.attempts import in_ms, milliseconds, why_not_uniform
 from harness.unified.server_side.model import Range
 from harness.unified.server_side.oracles.permits import is_network_error
+from harness.unified.server_side.oracles.pool_life import CHECKED_IN
 from harness.unified.server_side.oracles.trace import ENDS, by_client
 from harness.unified.server_side.rules import LATE, LATER, overload_backoff
 
@@ -94,6 +96,7 @@ _ERRORS: Final = 5.5
 
 def no_connection_is_kept_during_a_backoff(trace: Trace) -> Iterator[str]:
     """Client Backpressure: Overload retry policy (a wait holds no connection)."""
+    returned = {client.name: [event.seq for event in client.of_kind(CHECKED_IN)] for client in trace.clients}
     for operation, command, _retry, before, attempt in _retries(trace):
         if command.in_transaction or command.name in (*ENDS, "getMore", "killCursors"):
             continue
@@ -106,12 +109,9 @@ def no_connection_is_kept_during_a_backoff(trace: Trace) -> Iterator[str]:
             continue
         if operation.step.operation.arguments.get("session"):
             continue
-        returned = [
-            event
-            for event in operation.client.of_kind("connectionCheckedInEvent")
-            if before.request.seq < event.seq < attempt.request.seq
-        ]
-        if not returned:
+        following = returned[operation.client.name]
+        following = following[bisect_right(following, before.request.seq) :]
+        if not following or following[0] > attempt.request.seq:
             yield f"{operation} kept its connection while it waited {milliseconds(attempt.gap.least)}"
 
 
