@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from harness.authoring.mutants.overlay import load_modules
 from harness.authoring.mutants.record import SURVIVED, MutantRecord
 from harness.authoring.mutants.survey import concerns, grouped, names_rule, passing, survey
 from harness.authoring.mutants.trial import MutantVerdict, Trial, key_of, of_items, run_trials
@@ -142,9 +143,7 @@ class MutantMatrix:
         """
         specimens = {(mutant.specification, mutant.rule): mutant for mutant in mutants}.values()
         items = [item for item in self.items if any(belongs(mutant, item) for mutant in specimens)]
-        passing(
-            items[:1]
-        )  # loads what is imported late: lines of modules that are not loaded cannot be marked
+        load_modules(change.file for mutant in mutants for change in mutant.changes)
         self.advance(f"{self.suite}: without a mutant", len(grouped(items, everywhere=everywhere)))
         surveyed = survey(
             items,
@@ -156,9 +155,8 @@ class MutantMatrix:
         trials: list[Trial] = []
         for mutant in mutants:
             chosen = [item for item in surveyed.reaching(mutant) if belongs(mutant, item)]
-            if (
-                not stops and not everywhere
-            ):  # each case once, in the first edition in which the mutant is wrong
+            if not stops and not everywhere:
+                # Each case once, in the first edition in which the mutant is wrong.
                 chosen = list({item.id: item for item in reversed(chosen)}.values())
             self.reached[mutant.name] = self.reached.get(mutant.name, 0) + len(chosen)
             trials.append(of_items(mutant, sorted(chosen, key=partial(_order, mutant))))

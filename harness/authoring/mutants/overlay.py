@@ -11,6 +11,7 @@ import ast
 import gc
 import sys
 from collections import defaultdict
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder, SourceFileLoader
 from inspect import CO_OPTIMIZED
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PACKAGES: Final = ("mongowire", "fakeserver", "driver", "harness", "spec_tests")
+
+
+def load_modules(files: Iterable[str]) -> None:
+    """Import source files of our packages, which are named by their paths, such as `driver/run.py`.
+
+    Only what is loaded can be given other code, or be watched; the harness imports much no sooner than used.
+    """
+    for file in files:
+        import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
 
 
 def changed_functions(before: str, after: str, path: str) -> dict[str, CodeType] | None:

@@ -180,6 +180,14 @@ def test_wrong_code_is_killed_however_it_is_wrong_and_the_same_code_survives(tmp
 
 
 @pytest.mark.slow
+def test_a_case_reaches_what_is_loaded_no_sooner_than_it_runs(tmp_path: Path) -> None:
+    line = "if not operation.acknowledged or operation.once:"
+    write(tmp_path, entry("never retries", line, "if True:", "driver/execute.py"))
+    done = tried(tmp_path, SCENARIO)
+    assert "never retries: killed by" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.slow
 def test_wrong_code_that_cannot_be_loaded_is_an_error_of_its_file(tmp_path: Path) -> None:
     write(tmp_path, entry("no module", "BASE_BACKOFF = 0.1", "import no_such_module"))
     done = tried(tmp_path, SCENARIO)
