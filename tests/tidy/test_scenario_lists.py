@@ -1,0 +1,65 @@
+"""Scenarios that are lists hold every entry of their tables: of error codes, and of operations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+import scenario_lists
+
+from harness.adapters.base import EntityKind
+from harness.running.discovery import bundled_root
+from harness.unified.loader import read
+from harness.unified.operations import OPERATIONS
+
+LISTED: Final = ("every-operation", "further-operations")
+
+ELSEWHERE: Final = {
+    "abortTransaction": "transactions/overload",
+    "appendMetadata": "sends nothing",
+    "commitTransaction": "transactions/overload",
+    "createChangeStream": "change-streams/overload",
+    "createCommandCursor": "sends a command as runCursorCommand does",
+    "deleteByName": "finds a file, then deletes it as delete does",
+    "download": "finds a file and its chunks as find does",
+    "downloadByName": "finds a file and its chunks as find does",
+    "endSession": "aborts as abortTransaction does",
+    "getSnapshotTime": "sends nothing",
+    "listCollectionObjects": "lists as listCollections does",
+    "listDatabaseObjects": "lists as listDatabases does",
+    "renameByName": "finds a file, then renames it as rename does",
+    "startTransaction": "sends nothing",
+    "upload": "stores a file as uploadWithId does",
+    "withTransaction": "transactions/with-transaction",
+}
+"""Operations that the lists do not have: the scenario that retries them, or why none has to."""
+
+KINDS: Final = {
+    EntityKind.CLIENT,
+    EntityKind.DATABASE,
+    EntityKind.COLLECTION,
+    EntityKind.SESSION,
+    EntityKind.BUCKET,
+}
+
+
+def used(scenario: str) -> set[str]:
+    cases = read(bundled_root() / "client-backpressure" / f"{scenario}.yml").value["tests"]
+    return {operation["name"] for case in cases for operation in case["operations"]}
+
+
+def test_every_code_is_in_the_scenarios_of_codes() -> None:
+    assert scenario_lists.FILE.read_text(encoding="utf-8") == scenario_lists.text(), (
+        "run: python tests/support/scenario_lists.py"
+    )
+
+
+def test_every_operation_is_retried_after_overload_in_some_scenario() -> None:
+    operations = {name for kind, name in OPERATIONS if kind in KINDS}
+    listed = set[str]().union(*map(used, LISTED))
+    assert operations - listed == set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("scenario", [where for where in ELSEWHERE.values() if "/" in where])
+def test_a_scenario_that_is_named_here_exists(scenario: str) -> None:
+    assert (bundled_root() / f"{scenario}.yml").is_file()
