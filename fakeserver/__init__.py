@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from fakeserver.access.user_spec import UserSpec
 from fakeserver.assembly.starting import Starting, start
-from fakeserver.deployment.spec import ClusterSpec, MemberSpec, Topology
+from fakeserver.deployment.spec import ClusterSpec, MemberSpec, TlsSpec, Topology
 from mongowire.package import face
 
 if TYPE_CHECKING:
     from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.control.scenario.bundled import load_scenario
-    from fakeserver.deployment.spec import TlsSpec
 
     __version__: str
 
@@ -34,9 +33,8 @@ __all__ = [
 
 _AT_FIRST_USE: Final = {
     "BackgroundCluster": "fakeserver.assembly.background",
-    "TlsSpec": "fakeserver.deployment.spec",
     "load_scenario": "fakeserver.control.scenario.bundled",
 }
-"""The modules that are imported when they are asked for: they bring asyncio with them, and ssl, and YAML."""
+"""The modules that are imported when they are asked for: they bring asyncio with them, and YAML."""
 
 __getattr__, __dir__ = face(__name__, __all__, _AT_FIRST_USE)

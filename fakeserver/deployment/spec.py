@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-
 class TlsMode(StrEnum):
     """`--tlsMode`. The two in the middle take both kinds of connection: the difference is between servers."""
 
