@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from driver.cursor import Cursor, Paging
 from driver.errors import DriverError, InvalidArgumentError, InvalidReplyError
-from driver.operations.change_streams import ResumePoint, watch
+from driver.operations.cursors import ResumePoint, watch
 from driver.operations.options import checked
 from driver.operations.timeouts import TimeoutMode
 from driver.policy.classification import is_resumable

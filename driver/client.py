@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import warnings
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from driver import editions, wiring
 from driver.auth.authenticator import Authenticator
 from driver.change_stream import ChangeStream
-from driver.closing import end_sessions
 from driver.cmap.connection import RequestIds
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
 from driver.cmap.pool import PoolPorts
 from driver.database import Database
-from driver.errors import ClientClosedError, InvalidArgumentError
+from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
 from driver.execute import Executor
 from driver.log.client_log import ClientLog
 from driver.log.components import configure_once, document_length
@@ -54,6 +54,26 @@ if TYPE_CHECKING:
     from driver.run import Reply
     from driver.server_api import ServerApi
     from mongowire.ports import Clock, Network, Rng
+
+
+BATCH = 10_000
+LIMIT = 1.0
+"""Seconds that closing a client may spend on its sessions, which expire on the server anyway."""
+
+
+async def end_sessions(executor: Executor, pool: ServerSessionPool, within: Timeout) -> None:
+    """Send `endSessions`, in batches (Sessions: Server Session Pool).
+
+    It is a courtesy: errors are ignored, nothing is tried again, and after `LIMIT` the rest is left out.
+    """
+    sessions = pool.drain()
+    # To select a server would wait for discovery, only to say goodbye.
+    if not executor.topology.description.known_servers:
+        return
+    with suppress(DriverError, TimeoutError):
+        async with asyncio.timeout_at(executor.clock.now() + LIMIT):
+            for first in range(0, len(sessions), BATCH):
+                await executor.execute(admin.end_sessions(sessions[first : first + BATCH], within))
 
 
 class OptionWarning(UserWarning):
@@ -417,7 +437,7 @@ class AsyncClient:
         options = self.options
         kind: Callable[..., Executor] = Executor
         if self._tracing is not None:
-            from driver.tracing.executor import TracedExecutor  # noqa: PLC0415 - it needs OpenTelemetry
+            from driver.tracing.spans import TracedExecutor  # noqa: PLC0415 - it needs OpenTelemetry
 
             kind = partial(TracedExecutor, tracing=self._tracing)
         return kind(

@@ -14,7 +14,7 @@ from driver.auth.credential import SUPPORTED, Credential, credential_of
 from driver.concerns import Concerns, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import ConfigurationError
 from driver.uris import option_values as values
-from driver.uris.tls import TlsOptions
+from driver.uris.option_values import TlsOptions
 from driver.uris.uri import parse_uri
 from mongowire import compression
 

@@ -1,12 +1,19 @@
-"""Authentication of a connection: its messages, in the handshake and after it."""
+"""Authentication of a connection: its messages, in the handshake and after it.
+
+SCRAM (Authentication: SCRAM-SHA-1, SCRAM-SHA-256; RFC 5802) is pure and without I/O: a conversation takes the
+server's messages and returns the next of the client; it raises `ScramError` for a server that does not prove
+that it knows the password too.
+"""
 
 from __future__ import annotations
 
-from base64 import b64encode
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from driver.auth.credential import EXTERNAL, SHA_1, SHA_256, X509
-from driver.auth.scram import KeyCache, ScramClient, ScramError
 from driver.errors import AuthenticationError
 
 if TYPE_CHECKING:
@@ -17,6 +24,129 @@ if TYPE_CHECKING:
 
     Run: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
     """Sends a command to a database; raises ServerError and NetworkError."""
+
+
+MIN_ITERATIONS: Final = 4096
+_HASHES: Final = {SHA_1: "sha1"}
+_OUTSIDE_ASCII: Final = 0x7F
+_FIRST_PRINTABLE: Final = 0x20
+
+
+class ScramError(ValueError):
+    """The server's message cannot be accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What is derived of a password, worth keeping: it costs thousands of hashes."""
+
+    client: bytes = field(repr=False)
+    server: bytes = field(repr=False)
+
+
+class KeyCache:
+    """Keys by everything that they depend on (Authentication: cache of ClientKey and ServerKey)."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, str, bytes, int], Keys] = {}
+
+    def keys(self, mechanism: str, secret: str, salt: bytes, iterations: int) -> Keys:
+        """Return the keys, derived when first asked for."""
+        known = (mechanism, secret, salt, iterations)
+        if known not in self._keys:
+            name = _HASHES.get(mechanism, "sha256")
+            salted = hashlib.pbkdf2_hmac(name, secret.encode(), salt, iterations)
+            client, server = (hmac.digest(salted, text, name) for text in (b"Client Key", b"Server Key"))
+            self._keys[known] = Keys(client, server)
+        return self._keys[known]
+
+
+class ScramClient:
+    """One conversation."""
+
+    def __init__(self, mechanism: str, username: str, password: str, *, nonce: str, cache: KeyCache) -> None:
+        """Prepare. Raises `ScramError` for a password that SASLprep forbids."""
+        self.mechanism = mechanism
+        self._hash = _HASHES.get(mechanism, "sha256")
+        self._secret = secret_of(mechanism, username, password)
+        self._nonce = nonce
+        self._cache = cache
+        self._bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+        self._signature = b""
+        self._verified = False
+
+    @property
+    def verified(self) -> bool:
+        """Whether the server has proven itself."""
+        return self._verified
+
+    def first(self) -> bytes:
+        """Return the first message: user and nonce."""
+        return f"n,,{self._bare}".encode()
+
+    def final(self, server_first: bytes) -> bytes:
+        """Return the proof that answers the server's first message. Raises `ScramError`."""
+        message = _decoded(server_first)
+        fields = _fields(message)
+        try:
+            nonce, salt, iterations = fields["r"], b64decode(fields["s"]), int(fields["i"])
+        except (KeyError, ValueError) as error:
+            raise ScramError("the server's first message is malformed") from error
+        # Fewer would make the password cheap to guess for a false server that asks for the proof.
+        if iterations < MIN_ITERATIONS:
+            raise ScramError(f"the server asks for {iterations} iterations, fewer than {MIN_ITERATIONS}")
+        # Ours at the front shows that it is no replay, something behind it that the server has added its own.
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise ScramError("the server's nonce does not continue ours")
+        keys = self._cache.keys(self.mechanism, self._secret, salt, iterations)
+        unproven = f"c={b64encode(b'n,,').decode()},r={nonce}"
+        signed = f"{self._bare},{message},{unproven}".encode()
+        stored = hashlib.new(self._hash, keys.client).digest()
+        signature = hmac.digest(stored, signed, self._hash)
+        proof = bytes(ours ^ theirs for ours, theirs in zip(keys.client, signature, strict=True))
+        self._signature = hmac.digest(keys.server, signed, self._hash)
+        return f"{unproven},p={b64encode(proof).decode()}".encode()
+
+    def verify(self, server_final: bytes) -> None:
+        """Check the server's proof. Raises `ScramError`."""
+        fields = _fields(_decoded(server_final))
+        try:
+            signature = b64decode(fields["v"])
+        except (KeyError, ValueError) as error:
+            raise ScramError("the server's final message is malformed") from error
+        if not hmac.compare_digest(signature, self._signature):
+            raise ScramError("the server's signature is wrong: it does not know the password")
+        self._verified = True
+
+
+def secret_of(mechanism: str, username: str, password: str) -> str:
+    """Return what is hashed: for SCRAM-SHA-1 a digest, for SCRAM-SHA-256 the prepared password.
+
+    Raises `ScramError` for a password that SASLprep forbids.
+    """
+    if mechanism == SHA_1:
+        return hashlib.md5(f"{username}:mongo:{password}".encode(), usedforsecurity=False).hexdigest()
+    if all(_FIRST_PRINTABLE <= ord(character) < _OUTSIDE_ASCII for character in password):
+        return password
+    from scramp.utils import ScramException, saslprep  # noqa: PLC0415 - most passwords need no preparation
+
+    try:
+        return str(saslprep(password))
+    except ScramException as error:
+        raise ScramError(f"SASLprep forbids the password: {error}") from error
+
+
+def _decoded(payload: bytes) -> str:
+    try:
+        return payload.decode()
+    except UnicodeDecodeError as error:
+        raise ScramError("the server's message is no text") from error
+
+
+def _fields(message: str) -> dict[str, str]:
+    parts = (part.partition("=") for part in message.split(","))
+    return {name: value for name, equals, value in parts if equals}
+
 
 _NONCE_BYTES: Final = 24
 

@@ -12,7 +12,8 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from driver.cmap.metadata import NAME, VERSION
-from driver.errors import ServerError
+from driver.errors import ServerError, WriteError
+from driver.execute import Executor
 from driver.log.message import document_text
 from driver.monitoring import is_sensitive
 from driver.operations.base import collection_of
@@ -20,11 +21,17 @@ from driver.uris.uri import split_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
     from driver.cmap.connection import Connection
     from driver.monitoring import Observer
+    from driver.operations.base import Operation
+    from driver.run import Reply, Run
+    from driver.session import ClientSession
+    from mongowire.messages import OpMsg
+
 
 SYSTEM: Final = {"db.system.name": "mongodb"}
 OMITTED: Final = frozenset({"lsid", "$db", "$clusterTime", "signature"})
@@ -163,3 +170,39 @@ def _of_connection(connection: Connection) -> dict[str, Any]:
         "db.mongodb.driver_connection_id": connection.id,
         **known,
     }
+
+
+@dataclass(kw_only=True)
+class TracedExecutor(Executor):
+    """Runs each operation in a span, unless it is part of one that has its own: a command of a bulk write."""
+
+    tracing: Tracing
+
+    async def execute(
+        self,
+        operation: Operation,
+        session: ClientSession | None = None,
+        *,
+        operation_id: int | None = None,
+        **options: Any,
+    ) -> Reply:
+        """Run an operation to its reply. Raises DriverError."""
+        if operation_id is not None:
+            return await super().execute(operation, session, operation_id=operation_id, **options)
+        span = self.span(operation.name, operation.database, operation.collection, session)
+        with span as current:
+            reply = await super().execute(operation, session, **options)
+            if reply.document.get("writeErrors"):
+                record(current, WriteError.of_reply(reply.document, reply.address))
+            return reply
+
+    def span(
+        self, name: str, database: str, collection: str | None, session: ClientSession | None
+    ) -> AbstractContextManager[Any]:
+        """Return the span of an operation: in a transaction it is part of the transaction's."""
+        parent = None if session is None else session.transaction.span
+        return self.tracing.operation(name, database, collection, parent)
+
+    def _monitored(self, run: Run, request: OpMsg, request_id: int, connection: Connection) -> Observer:
+        inner = super()._monitored(run, request, request_id, connection)
+        return self.tracing.command(request.decode(), connection, inner)

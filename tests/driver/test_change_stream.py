@@ -20,7 +20,7 @@ from driver.errors import (
     WaitQueueTimeoutError,
 )
 from driver.events import CommandStartedEvent
-from driver.operations.change_streams import ResumePoint
+from driver.operations.cursors import ResumePoint
 from driver.policy.classification import is_resumable
 from fakeserver import ClusterSpec
 from harness.sim import run_virtual

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mongowire.checksum import crc32c
+from mongowire.messages import crc32c
 
 
 @pytest.mark.parametrize(

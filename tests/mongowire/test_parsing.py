@@ -7,10 +7,9 @@ import struct
 import bson
 import pytest
 
-from mongowire.checksum import crc32c
 from mongowire.connection import Envelope
 from mongowire.errors import InvalidMessage
-from mongowire.messages import DocumentSequence, OpMsg, OpQuery, OpReply
+from mongowire.messages import DocumentSequence, OpMsg, OpQuery, OpReply, crc32c
 
 _BODY = b"\0" + bson.encode({"insert": "c", "$db": "test"})
 _DOCUMENT = bson.encode({"_id": 1})

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mongowire import framing, pieces
-from mongowire.checksum import crc32c, crc32c_in_steps
 from mongowire.compression import Compressor, available, compress
 from mongowire.compression import pieces as inflated
 from mongowire.connection import Envelope, Signal, WireConnection
 from mongowire.errors import InvalidMessage, RemoteProtocolError
-from mongowire.messages import DocumentSequence, OpMsg, decode_document
+from mongowire.messages import DocumentSequence, OpMsg, crc32c, crc32c_in_steps, decode_document
 from mongowire.pieces import PIECE_BYTES, Decoder, Unread, finish
 
 DECODER = Decoder(lambda data, _around: decode_document(data), deepest=200)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import driver.execute
 import driver.message
 import driver.sdam.topology
-from driver.cmap.generations import Generations
 from driver.cmap.pool import Lease
-from driver.cmap.state import PoolState
+from driver.cmap.state import Generations, PoolState
 from driver.concerns import WriteConcern
 from driver.cursor import Cursor
 from driver.errors import ServerError
 from driver.execute import Executor
-from driver.operations.change_streams import ResumePoint
+from driver.operations.cursors import ResumePoint
 from driver.policy.backpressure import Backoff, TokenBucket
 from driver.policy.retry import RetryPolicy
 from driver.sdam.monitor import Monitor
