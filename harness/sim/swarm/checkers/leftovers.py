@@ -1,19 +1,65 @@
-"""Nothing is left at the end: no task, connection, session, cursor, ticket or token."""
+"""Nothing is left at the end: sessions, cursors, connections, tasks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from driver.events import CommandSucceededEvent, ConnectionCheckOutFailedEvent
+from driver.errors import ServerError
+from driver.events import (
+    CommandFailedEvent,
+    CommandStartedEvent,
+    CommandSucceededEvent,
+    ConnectionCheckOutFailedEvent,
+)
 from driver.sdam.error_handling import STATE_CHANGES
-from harness.sim.swarm.checkers.exchanges import exchanges_of
-from harness.sim.swarm.checkers.violation import Violation
+from harness.sim.swarm.checkers.checker import Violation, checker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from harness.sim.swarm.checkers.exchanges import CommandExchange
-    from harness.sim.swarm.history import RunHistory
+    from harness.sim.swarm.history import Heard, RunHistory
+
+
+End: TypeAlias = CommandSucceededEvent | CommandFailedEvent
+
+
+@dataclass(slots=True)
+class CommandExchange:
+    """One command of a client. `ended` is None for one that was never told to have ended.
+
+    `operation` is the number of the call that sent it.
+    """
+
+    client: int
+    started: CommandStartedEvent
+    ended: End | None = None
+    operation: int | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server's answer arrived, an error or not."""
+        ended = self.ended
+        return isinstance(ended, CommandSucceededEvent) or (
+            isinstance(ended, CommandFailedEvent) and isinstance(ended.failure, ServerError)
+        )
+
+
+def exchanges_of(events: Iterable[Heard]) -> list[CommandExchange]:
+    """Return the commands in the order of their starts."""
+    found: dict[tuple[int, int], CommandExchange] = {}
+    for heard in events:
+        event = heard.event
+        if isinstance(event, CommandStartedEvent):
+            found[heard.client, event.request_id] = CommandExchange(
+                heard.client, event, operation=heard.operation
+            )
+        elif isinstance(event, CommandSucceededEvent | CommandFailedEvent):
+            exchange = found.get((heard.client, event.request_id))
+            if exchange is not None:
+                exchange.ended = event
+    return list(found.values())
+
 
 KINDS: Final = {
     "task": "a task still runs",
@@ -30,7 +76,8 @@ KINDS: Final = {
 """What may be left, with the sentence about it."""
 
 
-def check(history: RunHistory) -> Iterator[Violation]:
+@checker("leftovers", "Nothing is left at the end.")
+def leftovers(history: RunHistory) -> Iterator[Violation]:
     """Yield everything that is left."""
     ending = history.ending
     for leftover in ending.leftovers:

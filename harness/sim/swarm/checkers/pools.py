@@ -1,7 +1,4 @@
-"""Pools keep to the grammar of their events, and to their sizes (Connection Monitoring and Pooling).
-
-Behind a load balancer a clear concerns one service and pauses nothing, so staleness is not judged there.
-"""
+"""Pools keep to the grammar of their events, and to their sizes (Connection Monitoring and Pooling)."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from driver import events
 from driver.errors import NetworkError
-from harness.sim.swarm.checkers.violation import Violation
+from harness.sim.swarm.checkers.checker import Violation, checker
 from harness.unified.server_side.oracles.pool_life import PoolLife
 
 if TYPE_CHECKING:
@@ -18,24 +15,28 @@ if TYPE_CHECKING:
     from harness.sim.swarm.history import RunHistory
 
 
-def check(history: RunHistory) -> Iterator[Violation]:
-    """Yield each event that its pool must not have told then, and what a closed pool has kept."""
+@checker("pools", "Pools keep to the grammar of their events and to their sizes.")
+def pools(history: RunHistory) -> Iterator[Violation]:
+    """Yield each event that its pool must not have told then, and what a closed pool has kept.
+
+    Behind a load balancer a clear concerns one service and pauses nothing, so staleness is not judged there.
+    """
     clients = {client.number: client for client in history.clients}
-    pools: dict[tuple[int, str], PoolLife] = {}
+    lives: dict[tuple[int, str], PoolLife] = {}
     for heard in history.events:
         event = heard.event
         if isinstance(event, events.CommandFailedEvent):
-            _command_failed(event, pools.get((heard.client, event.connection_id)))
+            _command_failed(event, lives.get((heard.client, event.connection_id)))
         if not isinstance(event, events.PoolEvent) or heard.client not in clients:
             continue
         key, client = (heard.client, event.address), clients[heard.client]
-        if key not in pools or (event.kind == events.PoolCreatedEvent.kind and pools[key].state == "closed"):
+        if key not in lives or (event.kind == events.PoolCreatedEvent.kind and lives[key].state == "closed"):
             # A server that is removed and discovered again has another pool.
-            yield from _at_end(*key, pools.get(key))
-            pools[key] = PoolLife(max_connecting=client.max_connecting, max_pool_size=client.max_pool_size)
+            yield from _at_end(*key, lives.get(key))
+            lives[key] = PoolLife(max_connecting=client.max_connecting, max_pool_size=client.max_pool_size)
         where = f"pool of {event.address} in client {heard.client}"
-        yield from (Violation(f"{where}: {why} at {heard.at:g} s") for why in _take(pools[key], event))
-    for key, pool in pools.items():
+        yield from (Violation(f"{where}: {why} at {heard.at:g} s") for why in _take(lives[key], event))
+    for key, pool in lives.items():
         yield from _at_end(*key, pool)
 
 

@@ -1,25 +1,22 @@
-"""Causally consistent sessions read their writes, read monotonically, and pass on what their writes follow.
-
-What a session must see is kept as a version per key: the number of writes in the order of the log. A write
-carries the versions that its session had to see when it began. Whoever reads a version of a key has to see
-what the writes up to it carry, too (Causal Consistency).
-
-Where there were two primaries, only reads and writes of a majority have these guarantees, and count.
-"""
+"""Rules of sessions: what they see, who uses them, and where what they hold on to goes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from harness.sim.swarm.checkers.majority import COMMITTED
-from harness.sim.swarm.checkers.violation import Violation
-from harness.sim.swarm.history import READS, TRANSACTIONS
+from driver.errors import NetworkError
+from driver.events import CommandFailedEvent, CommandStartedEvent
+from harness.sim.swarm.checkers.checker import Violation, checker
+from harness.sim.swarm.checkers.data import COMMITTED
+from harness.sim.swarm.history import READS, TRANSACTIONS, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from harness.sim.swarm.history import RunHistory, WorkloadOperation
+    from harness.unified.server_side.seen import SeenRequest
+
 
 READ_YOUR_WRITES: Final = "read your writes"
 MONOTONIC_READS: Final = "monotonic reads"
@@ -48,8 +45,16 @@ class _Sessions:
     """By the number of a write: the duties of its session when it began."""
 
 
-def check(history: RunHistory) -> Iterator[Violation]:
-    """Yield each read of a causal session that is older than what the session must see."""
+@checker("sessions", "Causally consistent sessions read their writes, read monotonically, and pass both on.")
+def sessions(history: RunHistory) -> Iterator[Violation]:
+    """Yield each read of a causal session that is older than what the session must see.
+
+    What a session must see is kept as a version per key: the number of writes in the order of the log. A
+    write carries the versions that its session had to see when it began. Whoever reads a version of a key has
+    to see what the writes up to it carry, too (Causal Consistency).
+
+    Where there were two primaries, only reads and writes of a majority have these guarantees, and count.
+    """
     state = _Sessions(parted=history.ending.parted)
     for entry in history.ending.log:
         numbers = state.order.setdefault(entry.key, [])
@@ -110,3 +115,78 @@ def _version(key: str, seen: Sequence[int], state: _Sessions) -> int:
 def _add(duties: dict[str, _Duty], key: str, duty: _Duty) -> None:
     if key not in duties or duties[key].version < duty.version:
         duties[key] = duty
+
+
+@checker("dirty", "A server session that lost a command is not lent again.")
+def dirty(history: RunHistory) -> Iterator[Violation]:
+    """Yield each first use of such a session by another operation.
+
+    The command may still run in it, and the next one would have to wait for it, or be taken for its retry.
+    The operation that lost it goes on in it: that is what a retry is, and so does a session of the
+    application's.
+    """
+    operations = {operation.number: operation for operation in history.operations}
+    running: dict[tuple[int, int], bytes] = {}
+    lost: dict[bytes, int | None] = {}
+    for heard in history.events:
+        event = heard.event
+        if isinstance(event, CommandStartedEvent) and "lsid" in event.command:
+            identity = bytes(event.command["lsid"]["id"])
+            running[heard.client, event.request_id] = identity
+            if identity in lost and not _goes_on(lost[identity], heard.operation, operations):
+                what = f"{event.command_name} of operation {heard.operation} uses session {identity.hex()}"
+                text = f"{what} at {heard.at:g} s, in which operation {lost[identity]} lost a command"
+                yield Violation(text, tuple(each for each in (heard.operation,) if each is not None))
+                del lost[identity]
+        elif isinstance(event, CommandFailedEvent) and isinstance(event.failure, NetworkError):
+            session = running.get((heard.client, event.request_id))
+            if session is not None:
+                lost.setdefault(session, heard.operation)
+
+
+def _goes_on(before: int | None, now: int | None, operations: Mapping[int, WorkloadOperation]) -> bool:
+    """Say whether two commands are of one operation, or of one session of the application's."""
+    if before is None or now is None or before == now:
+        # A change stream belongs to no operation, and has a session for itself.
+        return True
+    one, other = operations.get(before), operations.get(now)
+    return one is not None and other is not None and one.session is not None and one.session == other.session
+
+
+_ENDS: Final = ("commitTransaction", "abortTransaction")
+
+
+@checker("pins", "A transaction stays with its mongos, a cursor with its server.")
+def pins(history: RunHistory) -> Iterator[Violation]:
+    """Yield each command of a transaction, and each getMore, that came to another server.
+
+    No other mongos knows which shards are part of a transaction (Sharded Transactions: Pinning), and no other
+    server knows a cursor. After an error a transaction ends wherever there is a mongos: so commits and aborts
+    are left out, and nothing is said of what follows an error.
+    """
+    transactions: dict[Any, SeenRequest | None] = {}
+    cursors: dict[int, str] = {}
+    for request in history.ending.requests:
+        command, reply = request.command, request.reply or {}
+        if "autocommit" in command and request.server.startswith("mongos") and request.name not in _ENDS:
+            key = bytes(command["lsid"]["id"]), command["txnNumber"]
+            first = transactions.setdefault(key, request)
+            if first is not None and first.server != request.server:
+                text = f"{request.name} of transaction {command['txnNumber']} came to {request.server}"
+                yield Violation(
+                    f"{text} at {request.at:g} s, and {first.name} to {first.server}", _of(request)
+                )
+            if not reply.get("ok") or "writeConcernError" in reply:
+                transactions[key] = None
+        home = cursors.get(command.get("getMore", 0))
+        if home is not None and home != request.server:
+            text = f"getMore of cursor {command['getMore']} came to {request.server} at {request.at:g} s"
+            yield Violation(f"{text}, and the cursor is on {home}", _of(request))
+        cursor = reply.get("cursor")
+        if isinstance(cursor, dict) and cursor.get("id"):
+            cursors[cursor["id"]] = request.server
+
+
+def _of(request: SeenRequest) -> tuple[int, ...]:
+    number = number_of(request.command.get("comment"))
+    return () if number is None else (number,)

@@ -11,7 +11,7 @@ import pytest
 from sizes import size
 
 from harness.sim.swarm import judging
-from harness.sim.swarm.checkers.violation import Violation
+from harness.sim.swarm.checkers import Violation
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.faults import FAULTS
 from harness.sim.swarm.judging import judge, trace_of, verdict_of
