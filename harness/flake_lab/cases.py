@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harness.flake_lab.pass_rate import PassRate
 from harness.flake_lab.schedule import FlakeSchedule, parse
 from harness.flake_lab.shrink import search
 from harness.running.expectations import FLAKY
@@ -17,6 +17,36 @@ if TYPE_CHECKING:
 
     from harness.running.expectations import Entry
     from harness.running.plan import Item
+
+
+_Z: Final = 1.959963984540054
+"""How many standard deviations of a normal distribution hold 95 % of it."""
+
+
+class PassRate(NamedTuple):
+    """So many passes in so many runs. `runs` is at least 1."""
+
+    passed: int
+    runs: int
+
+    @property
+    def rate(self) -> float:
+        """The part that passed, from 0 to 1."""
+        return self.passed / self.runs
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The bounds of the true rate with 95 % confidence (Wilson's score interval).
+
+        It stays within 0 and 1, and is of use for few runs and for none that failed, where the usual
+        interval around the mean has no width.
+        """
+        share = _Z * _Z / self.runs
+        middle = (self.rate + share / 2) / (1 + share)
+        half = math.sqrt(share * (self.rate * (1 - self.rate) + share / 4)) / (1 + share)
+        # The rate is always within; at 0 and 1 it is a bound, which rounding may miss.
+        return max(0.0, min(self.rate, middle - half)), min(1.0, max(self.rate, middle + half))
+
 
 _PASSED = (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS)
 

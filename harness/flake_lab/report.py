@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from harness.flake_lab.pass_rate import PassRate
+from harness.flake_lab.cases import PassRate
 from harness.flake_lab.schedule import parse
 from harness.report import terminal
 from harness.report.rerun import rerun_command

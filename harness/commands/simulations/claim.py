@@ -19,7 +19,7 @@ from harness.sim.claims.measuring import measure, report, table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.sim.claims.claim import Claim
+    from harness.sim.claims.catalogue import Claim
 
 _MOST_CLIENTS = 10_000_000
 _LEAST_CLIENTS = 100

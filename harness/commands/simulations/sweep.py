@@ -19,9 +19,8 @@ from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
 from harness.sim.sweep.measures import measure
 from harness.sim.sweep.processes import processes
-from harness.sim.sweep.results import ResultsError, results_in
+from harness.sim.sweep.results import ResultsError, results_in, table, write_csv, write_parquet
 from harness.sim.sweep.run import PointFailedError, run_points
-from harness.sim.sweep.tables import table, write_csv, write_parquet
 from harness.unified.errors import ScenarioError
 from mongowire.whole_file import check_writable
 

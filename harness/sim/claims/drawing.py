@@ -9,7 +9,7 @@ from harness.report import plots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.sim.claims.claim import Claim
+    from harness.sim.claims.catalogue import Claim
     from harness.sim.fleet.outcome import FleetOutcome
 
 _SIZE_INCHES: Final = (7.4, 3.0)

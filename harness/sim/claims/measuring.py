@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.overload.policy.policies import Policy, Settings
-    from harness.sim.claims.claim import Claim, Side
+    from harness.sim.claims.catalogue import Claim, Side
     from harness.sim.fleet import Engine
     from harness.sim.fleet.columns import FleetWorld
     from harness.sim.fleet.outcome import FleetOutcome

@@ -10,8 +10,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from harness.sim.fleet.checks import at_least, not_negative, positive
-from harness.sim.fleet.strategies import Strategy  # noqa: TC001 - sweeps read the hints
+from harness.sim.fleet.strategies import (
+    Strategy,
+    at_least,
+    not_negative,
+    positive,
+)
 
 MOST_MEMBERS: Final = 30
 """Members, or mongos, that a client can tell apart: a bit of a 32-bit number for each."""

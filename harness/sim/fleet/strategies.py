@@ -6,13 +6,38 @@ driver's own objects in `harness.sim.virtual_fleet.strategies`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from driver.editions import EDITIONS
 from driver.policy.retry import RetryPolicy
 from harness.sim.fleet import columns as c
-from harness.sim.fleet.checks import at_least, not_negative, positive
+
+
+def positive(owner: object, *names: str) -> None:
+    """Raise `ValueError` for a field that is not a number above 0."""
+    for name in names:
+        value = getattr(owner, name)
+        if not 0 < value < math.inf:
+            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be above 0")
+
+
+def not_negative(owner: object, *names: str) -> None:
+    """Raise `ValueError` for a field below 0."""
+    for name in names:
+        value = getattr(owner, name)
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be 0 or more")
+
+
+def at_least(owner: object, least: int, *names: str) -> None:
+    """Raise `ValueError` for a field below `least`."""
+    for name in names:
+        value = getattr(owner, name)
+        if value < least:
+            raise ValueError(f"{type(owner).__name__}.{name} is {value}: it must be {least} or more")
+
 
 NO_RETRY: Final = 0
 FIXED: Final = 1

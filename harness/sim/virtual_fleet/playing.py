@@ -11,11 +11,17 @@ from harness.sim.fleet.building import FleetPlan
 from harness.sim.fleet.clients import draw_strategy
 from harness.sim.fleet.scenario import Closed, Deploy
 from harness.sim.fleet.strategies import Backpressure
-from harness.sim.virtual_fleet.agenda import GIVE_UP, MOST_TICKS, WINDOW, Agenda
-from harness.sim.virtual_fleet.dice import ClientDice
-from harness.sim.virtual_fleet.record import FleetRecord
-from harness.sim.virtual_fleet.server import FleetAnswer, FleetServer, ServerPause
-from harness.sim.virtual_fleet.strategies import FollowingBackpressure, FollowingWaits, has_budget
+from harness.sim.virtual_fleet.server import (
+    GIVE_UP,
+    MOST_TICKS,
+    WINDOW,
+    Agenda,
+    FleetAnswer,
+    FleetRecord,
+    FleetServer,
+    ServerPause,
+)
+from harness.sim.virtual_fleet.strategies import ClientDice, FollowingBackpressure, FollowingWaits, has_budget
 from harness.sim.world import run_virtual
 
 if TYPE_CHECKING:

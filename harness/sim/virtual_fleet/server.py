@@ -3,11 +3,17 @@
 Requests that began a whole number of looks apart are looked at in the same ticks. They are a round: a task
 looks at the oldest of it and, only if that is done, at the next. One that came later cannot be done before
 it, so a server that is buried under requests costs a look at one of each round, not at all of them.
+
+A virtual loop calls what is due at one instant together, and tasks that these wake come after all of them.
+The engine finishes with one client before it turns to the next. So each thing that happens has an instant to
+itself: the tick, then the place that its kind has in `engine.advance`, then its number.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,14 +22,107 @@ from typing import TYPE_CHECKING, Final
 from fakeserver.admission.rate_limiter import REJECTED, RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from harness.sim.fleet import columns as c
-from harness.sim.virtual_fleet.agenda import LEAVE, LOOK, OUTAGES
+from harness.sim.fleet.lists import note, ticks
+from harness.sim.fleet.retries import took
+from harness.sim.fleet.running import outcome_of, plain_world
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
+    from harness.sim.fleet.building import FleetPlan
+    from harness.sim.fleet.outcome import FleetOutcome
     from harness.sim.fleet.scenario import Servers
-    from harness.sim.virtual_fleet.agenda import Agenda
-    from harness.sim.virtual_fleet.record import FleetRecord
+    from mongowire.ports import Clock
+
+
+OUTAGES: Final = 1 / 8
+LEAVE: Final = 2 / 8
+LOOK: Final = 3 / 8
+GIVE_UP: Final = 4 / 8
+WAKE: Final = 6 / 8
+"""The end of its place: what was set last comes first."""
+WINDOW: Final = 7 / 8
+
+_STEP: Final = 2.0**-30
+"""Between two numbers. A float tells them apart up to `MOST_TICKS`; an eighth has room for 134 million."""
+MOST_TICKS: Final = 2**22
+
+
+class Agenda:
+    """The instants of a run on a clock whose second is a tick."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._numbers = itertools.count(1)
+
+    @property
+    def now(self) -> int:
+        """The present tick."""
+        return int(self._clock.now())
+
+    def number(self) -> int:
+        """Return the number of something that begins now."""
+        return next(self._numbers)
+
+    def instant(self, tick: int, place: float, number: int = 0) -> float:
+        """Return the instant of something in a tick, after what has a smaller number."""
+        return tick + place + number * _STEP
+
+    async def reach(self, tick: int, place: float, number: int = 0) -> None:
+        """Wait for such an instant."""
+        await self._clock.sleep_until(self.instant(tick, place, number))
+
+    async def wake(self, tick: int) -> None:
+        """Wait until it is this client's turn in a tick: before those who waited for it already."""
+        await self._clock.sleep_until(self.instant(tick, WAKE, -self.number()))
+
+
+_SLACK: Final = 1e-9
+
+
+class FleetRecord:
+    """The measures of one run, in columns of which nothing but measures is used."""
+
+    def __init__(self, plan: FleetPlan, agenda: Agenda) -> None:
+        self.world = plain_world(plan)
+        self.ticks = plan.ticks
+        self.tick = plan.scenario.tick
+        self.whole = plan.whole
+        self._scenario = plan.scenario
+        self._agenda = agenda
+
+    def note(self, client: int, kind: int) -> None:
+        """Take note of an event of now."""
+        self.world.numbers[c.NOW] = self._agenda.now
+        note(self.world, client, kind)
+
+    def succeeded(self, first: int) -> None:
+        """Take note of how long an operation took that began at a tick."""
+        took(self.world, self._agenda.now - first)
+
+    def waited(self, since: int) -> None:
+        """Take note of a wait before the work on a request."""
+        self.world.numbers[c.WAITED] += self._agenda.now - since
+
+    def wait_of(self, seconds: float) -> int:
+        """Return the ticks nearest to a wait, at least one."""
+        return ticks(self.world, max(seconds, 0.0))
+
+    def close_window(self, levels: tuple[float, float, float, float], retry_tokens: float, peak: int) -> None:
+        """End a window: with the server's levels and peak, and the mean of the drivers' buckets."""
+        numbers, reals = self.world.numbers, self.world.reals
+        at_work, service, waiting, tokens = levels
+        delay = min(math.ceil(service - _SLACK), self.ticks) * self.tick
+        reals[numbers[c.LEVEL_AT] : numbers[c.LEVEL_AT] + c.LEVELS] = [
+            *(at_work, delay, waiting, tokens, retry_tokens, peak)
+        ]
+        numbers[c.LEVEL_AT] += c.LEVELS
+        numbers[c.WINDOW_AT] += c.COUNTED
+
+    def outcome(self) -> FleetOutcome:
+        """Return everything."""
+        return outcome_of(self._scenario, self.world)
+
 
 _COMMAND: Final = "find"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.deployments.targets import NO_SERVER
+from harness.flake_lab.cases import PassRate
 from harness.flake_lab.lab import TRIES, FlakeLab, Repeats
-from harness.flake_lab.pass_rate import PassRate
 from harness.flake_lab.schedule import parse
 from harness.running.expectations import Entry, Expectations
 from harness.running.plan import Item, Settings

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.flake_lab.link import command_name
-from harness.flake_lab.network import DisturbedNetwork
+from harness.flake_lab.network import DisturbedNetwork, command_name
 from harness.flake_lab.schedule import parse
 from harness.sim import World, run_virtual
 from harness.testing.listener import check_listener

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.flake_lab.pass_rate import PassRate
+from harness.flake_lab.cases import PassRate
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 from seen import OVERLOADED, request, requests
 
-from harness.authoring.recording.attempts import expected_attempts
+from harness.authoring.recording.observation import expected_attempts
 from harness.cli import cli
 from harness.unified.loader import load
 from harness.unified.server_side.attempts import SeenOperation

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
-from harness.authoring.recording.variation import WrittenValues, common
+from harness.authoring.recording.expected import WrittenValues, common
 
 NOTHING = WrittenValues()
 ONE, OTHER = ObjectId("1" * 24), ObjectId("2" * 24)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.sim.sweep.grid import GridPoint
-from harness.sim.sweep.results import ResultsError, results_in
-from harness.sim.sweep.tables import table, write_csv, write_parquet
+from harness.sim.sweep.results import ResultsError, results_in, table, write_csv, write_parquet
 
 if TYPE_CHECKING:
     from pathlib import Path
