@@ -56,8 +56,6 @@ class _Use:
 
     def unmet(self) -> list[str]:
         """Return a line for each fault and expectation that was never met."""
-        from fakeserver.pytest_plugin import unmet  # noqa: PLC0415 - tests without servers pay nothing
-
         try:
             return self.cluster.call(lambda: unmet(self.cluster.cluster))
         except RuntimeError:  # the test has stopped it

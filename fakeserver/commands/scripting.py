@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.scripts.javascript import Runtime, ScriptReply
+    from fakeserver.storage.scripts.waiting_scripts import Waiting
 
 _javascript = at_first_use("fakeserver.storage.scripts.javascript")
+_waiting_scripts = at_first_use("fakeserver.storage.scripts.waiting_scripts")
 
 INSTALL: Final = "pip install 'pushbackd[javascript]'"
 LONGEST_SECONDS: Final = 60.0
@@ -141,9 +143,7 @@ class ScriptRunner:
 
     def _waiting(self, code: str) -> Callable[[Any], bool]:
         """Return a script that only waits, which takes no engine. Raises `CommandError` 2 for any other."""
-        from fakeserver.storage.scripts.waiting_scripts import recognise  # noqa: PLC0415 - it compiles many patterns
-
-        found = recognise(code)
+        found: Waiting | None = _waiting_scripts.recognise(code)
         if found is None:
             raise CommandError(
                 ErrorCode.BAD_VALUE,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import driver
 import fakeserver
 from driver.errors import ServerError
 from fakeserver import ClusterSpec, UserSpec
@@ -125,11 +126,9 @@ class EmbeddedDeployment:
         self.clients.clear()
 
     def _client(self, address: str) -> AsyncClient:
-        from driver import AsyncClient  # noqa: PLC0415 - a help text needs no driver
-
         if address not in self.clients:
             user = "{}:{}@".format(*_ADMINISTRATOR) if self.auth else ""
-            self.clients[address] = AsyncClient(
+            self.clients[address] = driver.AsyncClient(
                 f"mongodb://{user}{address}/?directConnection=true&appName=harness&serverMonitoringMode=poll",
                 network=self.ports,
                 clock=self.clock,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from fakeserver.waiting.first_use import at_first_use
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.lint.scenario import OperationUse
+
+_table = at_first_use("fakeserver.commands.default_table")
 
 MONITORING: Final = frozenset({"hello", "isMaster", "ismaster"})
 """Commands that monitors send again and again."""
@@ -104,9 +108,7 @@ _SENT: Final = BACKGROUND.union(*(commands.split() for commands in _COMMANDS.val
 @cache
 def all_commands() -> frozenset[str]:
     """Return the names of all commands, with their aliases."""
-    from fakeserver.commands.default_table import default_table  # noqa: PLC0415 - half a second, rarely needed
-
-    return _SENT | default_table().commands.keys()
+    return _SENT.union(_table.default_table().commands)
 
 
 def commands_of(step: OperationUse) -> frozenset[str] | None:

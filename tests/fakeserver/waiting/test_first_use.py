@@ -27,17 +27,9 @@ asyncio.run(main())
 """
 LIST = "\nimport sys\nprint(*sys.modules)"
 
-FILTERS = (
-    "geo_operators",
-    "geo_shapes",
-    "geometry",
-    "schema",
-    "schema_values",
-    "text_language",
-    "text_search",
-)
-STAGES = ("densifying", "geo_near", "window_bounds", "window_calculus", "window_fields", "window_functions")
-SCRIPTS = ("javascript", "javascript_values", "waiting_scripts")
+FILTERS = ("geo_operators", "geo_shapes", "schema", "text_search")
+STAGES = ("densifying", "geo_near", "window_bounds", "window_fields", "window_functions")
+SCRIPTS = ("javascript", "waiting_scripts")
 RARE = {
     *(f"fakeserver.storage.filters.{name}" for name in FILTERS),
     *(f"fakeserver.storage.stages.{name}" for name in STAGES),
