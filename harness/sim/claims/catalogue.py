@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from harness.sim.fleet.scenario import Arrivals
     from harness.sim.fleet.strategies import Strategy
 
+    _Fleet: TypeAlias = Strategy | tuple[tuple[float, Strategy], ...]
+    """What all clients do, or what each share of them does."""
+
 
 PolicyName: TypeAlias = Literal["aimd", "follow-throughput"]
 
@@ -111,7 +114,7 @@ def _scenario(
     clients: int,
     seed: int,
     arrivals: Arrivals,
-    strategy: Strategy | tuple[tuple[float, Strategy], ...],
+    strategy: _Fleet,
     servers: Servers,
     *,
     seconds: float,
@@ -126,6 +129,26 @@ def _scenario(
         timeout=_PATIENCE,
         seed=seed,
         window=window,
+    )
+
+
+def _sides(
+    clients: int,
+    seed: int,
+    arrivals: Arrivals,
+    servers: Servers,
+    strategies: Mapping[str, _Fleet],
+    *,
+    seconds: float,
+    window: float = 1.0,
+) -> tuple[Side, ...]:
+    """Return sides that differ in what their clients do, by name."""
+    return tuple(
+        Side(
+            name=name,
+            scenario=_scenario(clients, seed, arrivals, fleet, servers, seconds=seconds, window=window),
+        )
+        for name, fleet in strategies.items()
     )
 
 
@@ -189,19 +212,13 @@ def _retries(clients: int, seed: int) -> Claim:
         " requests time out; at 90 % both come back. Over a short spike five retries save operations"
         " that two give up. And the load was chosen between the two: at 30 % both come back, at 70 %"
         " neither does. A server of 40 operations a second is back by chance.",
-        sides=tuple(
-            Side(
-                name=f"{name} retries",
-                scenario=_scenario(
-                    clients,
-                    seed,
-                    arrivals,
-                    Backpressure(token_bucket=False, retries=retries),
-                    servers,
-                    seconds=60,
-                ),
-            )
-            for name, retries in (("five", 5), ("two", 2))
+        sides=_sides(
+            *(clients, seed, arrivals, servers),
+            {
+                "five retries": Backpressure(token_bucket=False, retries=5),
+                "two retries": Backpressure(token_bucket=False, retries=2),
+            },
+            seconds=60,
         ),
         phases=_phases(10, 20, 60),
         capacity=_capacity(clients),
@@ -223,20 +240,14 @@ def _jitter(clients: int, seed: int) -> Claim:
         misleads="Full jitter also halves the mean wait, so clients are sooner back; that is a part of the"
         " difference. Real clients start less exactly together, and networks and schedulers are"
         " jitter, too.",
-        sides=tuple(
-            Side(
-                name=name,
-                scenario=_scenario(
-                    clients,
-                    seed,
-                    Deploy(within=0.2, gap=10),
-                    Backpressure(token_bucket=False, jitter=jitter),
-                    servers,
-                    seconds=8,
-                    window=0.1,
-                ),
-            )
-            for name, jitter in (("full jitter", True), ("none", False))
+        sides=_sides(
+            *(clients, seed, Deploy(within=0.2, gap=10), servers),
+            {
+                "full jitter": Backpressure(token_bucket=False, jitter=True),
+                "none": Backpressure(token_bucket=False, jitter=False),
+            },
+            seconds=8,
+            window=0.1,
         ),
         phases=(ClaimPhase(name="first 2 s", start=0, end=2), ClaimPhase(name="after", start=2, end=8)),
         capacity=_capacity(clients),
@@ -262,19 +273,13 @@ def _retargeting(clients: int, seed: int) -> Claim:
         " changes nothing, and where the others have no room it moves the overload to them. When one"
         " member of three restarts, goodput gains a hundredth: two of three chances to meet another are"
         " there without it. Drivers choose the member with fewer operations under way, not by dice.",
-        sides=tuple(
-            Side(
-                name=name,
-                scenario=_scenario(
-                    clients,
-                    seed,
-                    Open(rate=_capacity(clients) * 0.6),
-                    Backpressure(token_bucket=False, retries=2, retargeting=retargeting),
-                    servers,
-                    seconds=seconds,
-                ),
-            )
-            for name, retargeting in (("retargeting", True), ("none", False))
+        sides=_sides(
+            *(clients, seed, Open(rate=_capacity(clients) * 0.6), servers),
+            {
+                "retargeting": Backpressure(token_bucket=False, retries=2, retargeting=True),
+                "none": Backpressure(token_bucket=False, retries=2, retargeting=False),
+            },
+            seconds=seconds,
         ),
         phases=(
             ClaimPhase(name="first 30 s", start=0, end=30),
@@ -331,19 +336,13 @@ def _told_backoff(clients: int, seed: int) -> Claim:
         misleads="They succeed late: the longest wait up to ten seconds, and a program with a deadline has"
         " given up before. A server that tells a long backoff after a short overload holds its clients"
         " back for nothing.",
-        sides=tuple(
-            Side(
-                name=name,
-                scenario=_scenario(
-                    clients,
-                    seed,
-                    arrivals,
-                    Backpressure(edition="2026-07-08", honours_server_backoff=honours),
-                    servers,
-                    seconds=40,
-                ),
-            )
-            for name, honours in (("honoured", True), ("ignored", False))
+        sides=_sides(
+            *(clients, seed, arrivals, servers),
+            {
+                "honoured": Backpressure(edition="2026-07-08", honours_server_backoff=True),
+                "ignored": Backpressure(edition="2026-07-08", honours_server_backoff=False),
+            },
+            seconds=40,
         ),
         phases=_phases(10, 15, 40),
         capacity=_capacity(clients),
@@ -354,9 +353,8 @@ def _mixed_fleet(clients: int, seed: int) -> Claim:
     servers = Servers(service=_service(clients))
     arrivals = _spike(clients, 0.25, 5, 20, 30)
 
-    def fleet(old: float) -> tuple[tuple[float, Strategy], ...]:
-        shares: tuple[tuple[float, Strategy], ...] = ((old, Fixed(interval=0.1)), (1 - old, Backpressure()))
-        return tuple(each for each in shares if each[0] > 0)
+    def fleet(old: float) -> _Fleet:
+        return ((old, Fixed(interval=0.1)), (1 - old, Backpressure())) if old else Backpressure()
 
     return Claim(
         name="mixed-fleet",
@@ -367,12 +365,10 @@ def _mixed_fleet(clients: int, seed: int) -> Claim:
         " to keep it down, also for those that behave.",
         misleads="There is no limiter: with one the server comes back at any share, and the impatient take"
         " more than theirs of what it admits. The load was chosen so that the best fleet recovers.",
-        sides=tuple(
-            Side(
-                name=f"{share:.0%} old",
-                scenario=_scenario(clients, seed, arrivals, fleet(share), servers, seconds=80),
-            )
-            for share in (0.0, 0.1, 0.25, 0.5)
+        sides=_sides(
+            *(clients, seed, arrivals, servers),
+            {f"{share:.0%} old": fleet(share) for share in (0.0, 0.1, 0.25, 0.5)},
+            seconds=80,
         ),
         phases=_phases(20, 30, 80),
         capacity=_capacity(clients),
