@@ -250,7 +250,6 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
             raise click.UsageError("--write-expectations takes the results of one run, not of repeated ones")
         if run.failures is not None:
             raise click.UsageError("--maxfail and -x end one run; leave them out where cases are repeated")
-        return LabRun(run).execute()
     # A file that cannot be written is found out before the first case, not after the last.
     if (path := run.draft) is not None:
         with writing(path), bad_input(ExpectationsError):
@@ -263,7 +262,7 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
     with result_files(run.settings, results=options.results, html=options.html) as files:
-        code = Conformance(run, files).execute()
+        code = (LabRun if run.repeats.wanted else Conformance)(run, files).execute()
     if code is ExitCode.PASSED and _is_bare(click.get_current_context()):
         click.echo(_NEXT)
     return code

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.flake_lab.cases import RepeatedCase
+    from harness.report.outputs import ResultFiles
     from harness.running.plan import Item
     from harness.running.result import Result
     from harness.running.run import PreparedRun
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 class LabRun:
     """A run whose cases are repeated or disturbed."""
 
-    def __init__(self, run: PreparedRun) -> None:
+    def __init__(self, run: PreparedRun, files: ResultFiles) -> None:
         self._run = run
+        self._files = files
         self._outputs = run.outputs
         self._settings = run.settings
 
@@ -83,6 +85,8 @@ class LabRun:
     ) -> None:
         complaints, outputs = self._run.complaints, self._outputs
         results = [*(case.result for case in cases), *not_run]
+        for result in results:
+            self._files.add(result)
         if outputs.json:
             self._print_json(cases, not_run)
         else:

@@ -16,7 +16,8 @@ from harness.adapters.base import ErrorReport, OperationFailed
 from harness.adapters.reference import adapter as reference
 from harness.adapters.reference.adapter import ReferenceAdapter
 from harness.flake_lab.schedule import parse
-from harness.running.result import ExitCode
+from harness.report.results_file import ResultsReader
+from harness.running.result import ExitCode, ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,6 +194,19 @@ def test_journals_of_different_seeds_do_not_overwrite_each_other(
         pushbackd, "--repeat", 3, "--journal", tmp_path, "-k", "'the second thread'", file="events-of-threads"
     )
     assert sorted(path.suffixes[-2] for path in tmp_path.iterdir()) == [".seed0", ".seed1", ".seed2"]
+
+
+def test_repeated_cases_are_kept_with_one_result_each(
+    pushbackd: Callable[..., Result], tmp_path: Path
+) -> None:
+    kept, page, report = (tmp_path / name for name in ("kept.jsonl", "page.html", "report.xml"))
+    lab(pushbackd, "--repeat", 3, "--results", kept, "--html", page, "--junit", report)
+    with ResultsReader(kept) as reader:
+        results = [*reader.results()]
+    suite = ET.parse(report).getroot()
+    assert len({result.id for result in results}) == len(results) == len(suite.findall(".//testcase"))
+    assert all(result.timeline or result.status is ResultStatus.SKIPPED for result in results)
+    assert page.read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from harness.deployments.survey import DeploymentError
 from harness.flake_lab import run as lab_run
 from harness.flake_lab.lab import Repeats
 from harness.flake_lab.run import LabRun
-from harness.report.outputs import Outputs
+from harness.report.outputs import Outputs, ResultFiles
 from harness.report.terminal import Style
 from harness.running.expectations import Expectations
 from harness.running.interruption import Interrupted
@@ -68,7 +68,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, end: BaseException, *complaints: str, w
         outputs=Outputs(style=Style(), github=True),
         is_watched=watch,
     )
-    return LabRun(run)
+    return LabRun(run, ResultFiles({}))
 
 
 def test_an_interrupted_run_tells_what_it_has_seen(

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import pytest
 
 from harness.running import expectations
 from harness.running.expectations import Expectations, ExpectationsError
 from harness.running.result import Result, ResultStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CASE = "retryable-writes/insertOne::fails twice"
 
@@ -40,6 +38,12 @@ def test_a_case_that_is_known_to_fail_runs_and_must_fail(
     tmp_path: Path, before: ResultStatus, after: ResultStatus
 ) -> None:
     assert known_failing(tmp_path).judge(result(before)).status is after
+
+
+@pytest.mark.parametrize("text", ["", "# none yet\n"])
+def test_an_empty_file_expects_nothing_to_fail(tmp_path: Path, text: str) -> None:
+    assert load(tmp_path, text).entries == ()
+    assert expectations.load(Path(os.devnull)).entries == ()
 
 
 def test_a_known_failure_tells_its_reason(tmp_path: Path) -> None:
