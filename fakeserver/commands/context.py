@@ -15,6 +15,7 @@ from bson import Timestamp
 from fakeserver.commands.scripting import ScriptRunner
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import first_argument
+from fakeserver.settings.failpoints import FAIL_GET_MORE
 from fakeserver.storage.port.engine import Changed, Namespace
 from fakeserver.storage.port.oplog import Written
 from mongowire.codes import ErrorCode
@@ -273,6 +274,7 @@ class CommandContext:
         if fail_points.active:
             failure = fail_points.get_more_failure(self.request.fail_point_target(self.node))
             if failure is not None:
+                self.request.record_hit(FAIL_GET_MORE, "error")
                 self.request.faults.rewrites_state_changes = False
                 raise failure
 

@@ -38,6 +38,9 @@ _SLACK: Final = 1.25
 _AT_ONCE: Final = 0.05
 """Seconds between two attempts that count as no wait at all."""
 
+_RECORDED: Final = ("failCommand", "failGetMoreAfterCursorCheckout", "onPrimaryTransactionalWrite")
+"""The fail points whose every hit is in the servers' journal."""
+
 _FEW: Final = 3
 """How many back-offs in a row near zero cannot be chance: the jitter is uniform."""
 
@@ -317,6 +320,8 @@ def _fail_points(evidence: Evidence) -> Iterator[Cause]:
             break  # the case ended here: nothing was set, by this operation or by a later one
         fail_point = _fail_point(operation)
         if fail_point is None or fail_point in refused or hits[fail_point["configureFailPoint"]]:
+            continue
+        if fail_point["configureFailPoint"] not in _RECORDED:
             continue
         commands = fail_point.get("data", {}).get("failCommands")
         whom = f" for {', '.join(commands)}" if isinstance(commands, list) else ""

@@ -536,6 +536,8 @@ def test_fail_get_more_after_cursor_checkout_destroys_the_cursor() -> None:
         await deployment.configure("failGetMoreAfterCursorCheckout", {"times": 1}, errorCode=91)
         assert (await talker.fails(more))["code"] == 91
         assert (await talker.fails(more))["code"] == 43
+        (hit,) = (record.event for record in deployment.cluster.journal.of_kind("failPointHit"))
+        assert hit[:2] == ("failGetMoreAfterCursorCheckout", "getMore")
 
     play(scenario)
 

@@ -276,6 +276,12 @@ def test_a_fail_point_that_was_never_hit_is_named_with_its_commands(case: Any) -
     assert cause.startswith("the fail point failCommand for insert was set and never hit")
 
 
+def test_nothing_is_said_of_a_fail_point_whose_hits_are_in_no_journal(case: Any) -> None:
+    other = Record(0.0, 1, "node0", FailPointHit("onPrimaryTransactionalWrite", "insert", 1, "error"))
+    silent = FAIL_POINT.replace("failCommand", "maxTimeAlwaysTimeOut")
+    assert causes(case(operations=silent), [started()], records=[other]) == ()
+
+
 def test_a_fail_point_at_which_the_case_ended_was_not_set_so_nobody_could_hit_it(case: Any) -> None:
     other = Record(0.0, 1, "node0", FailPointHit("onPrimaryTransactionalWrite", "insert", 1, "error"))
     ended = case(operations=FAIL_POINT)
