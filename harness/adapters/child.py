@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import AdapterLost
 from harness.adapters.clocks import ClockOffset
+from harness.adapters.dialogue import ANSWER, REQUEST
 from harness.adapters.lines import (
     PROTOCOL,
     AdapterProtocolError,
@@ -35,6 +36,7 @@ from mongowire.system import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from harness.adapters.dialogue import AdapterDialogue
     from mongowire.ports import Clock
 
 START_SECONDS: Final = 20.0
@@ -56,10 +58,11 @@ class Child:
     """One process, which lives in real time. `hello` is what it says of itself.
 
     `said` takes the messages that answer no request, and the instant of each by `clock`, the deployment's:
-    that of an event is when it happened where the process says so.
+    that of an event is when it happened where the process says so. `dialogue` hears every line.
     """
 
     hello: Hello
+    dialogue: AdapterDialogue | None = None
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.said: Callable[[Message, float], None] = lambda *_: None
@@ -134,7 +137,10 @@ class Child:
         try:
             async with asyncio.timeout(within):
                 self._sent[number] = self.clock.now()
-                await self._send(request(number, method, on, params))
+                line = request(number, method, on, params)
+                if self.dialogue is not None:
+                    self.dialogue.hear(REQUEST, line, self._sent[number])
+                await self._send(line)
                 return await waiting
         except TimeoutError:
             raise self.lose(
@@ -201,6 +207,8 @@ class Child:
             await self._bury()
 
     def _take(self, line: bytes) -> None:
+        if self.dialogue is not None:
+            self.dialogue.hear(ANSWER, line, self.clock.now())
         if not line.endswith(b"\n"):
             raise AdapterProtocolError(f"the adapter's output ended within a line: {shown(line)}")
         said, now = message(line), self.clock.now()

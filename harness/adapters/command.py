@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SessionState,
         TopologyReport,
     )
+    from harness.adapters.dialogue import AdapterDialogue
     from mongowire.ports import Clock
 
 
@@ -45,10 +46,13 @@ class Children:
         self._call_seconds = call_seconds
         self._running: dict[str, Child] = {}
 
-    async def adapter(self, command: str, clock: Clock) -> CommandAdapter:
+    async def adapter(
+        self, command: str, clock: Clock, dialogue: AdapterDialogue | None = None
+    ) -> CommandAdapter:
         """Return a new adapter over the command's process, which is started if need be.
 
-        Raises `AdapterLost` when it does not introduce itself.
+        `dialogue` hears what is said to it and by it from then on. Raises `AdapterLost` when it does not
+        introduce itself.
         """
         child = self._running.get(command)
         if child is not None and child.lost is not None:
@@ -56,6 +60,7 @@ class Children:
             child = None
         if child is None:
             child = self._running[command] = await Child.start(command)
+        child.dialogue = dialogue
         return CommandAdapter(child, clock, call_seconds=self._call_seconds)
 
     async def aclose(self) -> None:

@@ -23,6 +23,8 @@ from harness.commands.options.common import (
     no_color_option,
     refuse_virtual_time,
     seed_option,
+    trace_of,
+    trace_option,
     versions_of,
 )
 from harness.commands.options.deployment import deployment_options, deployments_of, external_uris
@@ -163,6 +165,7 @@ Next: pushbackd demo                          break a replica set under a small 
     metavar="FOLDER",
     help="Folder to write a journal of each case to.",
 )
+@trace_option
 @case_timeout_option
 @click.option(
     "--loop-iterations",
@@ -336,6 +339,8 @@ def _refuse_on_a_cluster(options: Options) -> None:
         "--journal": options.journal is not None and "would be written on the machines of the cluster",
         "--interrupt-ends-loops": options.interrupt_ends_loops
         and "sends a signal to processes of this machine",
+        "--trace-adapter": options.trace_adapter is not None
+        and "would be written on the machines of the cluster",
         "--repeat": options.repeat > 1 and lab,
         "--perturb": options.perturb and lab,
         "--schedule": options.schedule is not None and lab,
@@ -368,6 +373,7 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
         commands=commands_of(infos),
         drivers=versions_of(infos),
         wire=options.verbose >= WIRE_VERBOSITY,
+        trace=trace_of(options.trace_adapter, infos),
         detail="all" if options.results or options.html else "failures",
     )
 

@@ -22,6 +22,8 @@ from harness.commands.options.common import (
     profile_option,
     refuse_virtual_time,
     seed_option,
+    trace_of,
+    trace_option,
     versions_of,
 )
 from harness.commands.options.naming import ScenarioName, case_named
@@ -86,7 +88,14 @@ _LISTED: Final = 9
     metavar="FILE",
     help="Write the account as one HTML page with the picture.",
 )
-@click.option("-v", "--verbose", count=True, help="With -vv, show every message on the wire.")
+@trace_option
+@click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    help="With -vv, show every message on the wire, and every line to an adapter in a process of its own and"
+    " from it.",
+)
 def command(
     case: str | None,
     adapter: str,
@@ -98,6 +107,7 @@ def command(
     case_timeout: float,
     svg: Path | None,
     html: Path | None,
+    trace_adapter: Path | None,
     verbose: int,
     *,
     last_failed: bool,
@@ -128,6 +138,7 @@ def command(
         drivers=versions_of({name: info}),
         detail="all",
         wire=verbose >= WIRE_VERBOSITY,
+        trace=trace_of(trace_adapter, {name: info}),
     )
     drivers = {name: edition_of(name, info, asked.edition)}
     items = plan([asked.case], drivers=drivers, topologies=[asked.target])

@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import traceback
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
+from harness.adapters.dialogue import AdapterDialogue
 from harness.adapters.registry import make_adapter
 from harness.deployments.embedded import embedded
 from harness.deployments.external import external
@@ -218,15 +220,31 @@ class ItemExecutor:
         case, account = item.case(), Account(compares=self._settings.detail == "all")
         journal = deployment.journal
         began, known = deployment.clock.now(), journal.last_seq if journal is not None else 0
-        outcome = await self._outcome(case, deployment, item, account)
+        dialogue = self._dialogue(item)
+        outcome = await self._outcome(case, deployment, item, account, dialogue)
         took = deployment.clock.now() - began
         result = _result(item, case, outcome, took=took, version=deployment.server_version)
 
         def fresh() -> Iterable[Record]:
             return journal.since(known) if journal is not None else ()
 
-        return self._explained(
+        result = self._explained(
             result, item, outcome, account, fresh, origin=began, wire_record=deployment.wire_record
+        )
+        if dialogue is None or not (result.timeline or result.status is ResultStatus.FAILED):
+            return result
+        said = (line.to_moment(began) for line in dialogue.lines)
+        timeline = tuple(merge(result.timeline, said, key=lambda moment: moment.at))
+        return replace(result, timeline=timeline)
+
+    def _dialogue(self, item: Item) -> AdapterDialogue | None:
+        """Return what hears the dialogue with an adapter in a process of its own, where somebody reads it."""
+        settings = self._settings
+        if settings.command(item.adapter) is None or not (settings.wire or settings.trace):
+            return None
+        about = f"{item.id} [{item.adapter}, {item.topology}]"
+        return AdapterDialogue(
+            about, keeps=settings.wire, trace=Path(settings.trace) if settings.trace else None
         )
 
     def _explained(
@@ -267,7 +285,12 @@ class ItemExecutor:
         return explained(result, outcome, timeline, account, causes, origin=origin)
 
     async def _outcome(
-        self, case: AnyCase, deployment: Deployment, item: Item, account: Account
+        self,
+        case: AnyCase,
+        deployment: Deployment,
+        item: Item,
+        account: Account,
+        dialogue: AdapterDialogue | None,
     ) -> CaseOutcome:
         """Run the case; an error outside of the scenario becomes a failure with its text."""
         limit = self._settings.case_timeout
@@ -277,7 +300,7 @@ class ItemExecutor:
             adapter = (
                 self._parts.adapter(item.adapter, deployment, edition=item.edition)
                 if command is None
-                else await self._children.adapter(command, deployment.clock)
+                else await self._children.adapter(command, deployment.clock, dialogue)
             )
             async with timer:
                 return await self._run_case(case, deployment, adapter, account, item.edition)

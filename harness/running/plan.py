@@ -48,7 +48,8 @@ class Settings:
     `uri` is the connection string of servers that the run does not start, and `uri_multi` that of all their
     mongos where the two differ; where `uri` is empty, the run starts fake servers. `least_wall_limit` is in
     seconds of the wall clock, for cases in virtual time. `server_scenario` is the file or the name of a
-    scenario for the fake servers, which are then started anew for each case; empty for none.
+    scenario for the fake servers, which are then started anew for each case; empty for none. `trace` is the
+    file that the dialogue with adapters in processes of their own is added to, empty for none.
     """
 
     time: Time = "real"
@@ -66,6 +67,7 @@ class Settings:
     uri_multi: str = field(default="", repr=False)
     least_wall_limit: float = LEAST_WALL_LIMIT
     server_scenario: str = ""
+    trace: str = ""
 
     @property
     def wall_limit(self) -> float:

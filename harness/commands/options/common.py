@@ -12,9 +12,10 @@ from click.core import ParameterSource
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
-from harness.commands.options.types import Seconds, SeedNumber
+from harness.commands.options.types import FilePath, Seconds, SeedNumber
 from harness.commands.output.errors import bad_input
 from harness.deployments.targets import our_spelling
+from harness.report.outputs import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,6 +63,7 @@ class Options:
     expectations: Path | None
     write_expectations: Path | None
     journal: Path | None
+    trace_adapter: Path | None
     case_timeout: float
     loop_iterations: int
     loop_seconds: float | None
@@ -143,6 +145,12 @@ case_timeout_option = click.option(
     help="Time limit of a case, on the clock that it runs on. In virtual time the same limit, but at least 60"
     " seconds, also holds on the wall clock.",
 )
+trace_option = click.option(
+    "--trace-adapter",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write each line to an adapter in a process of its own, and from it, to this file.",
+)
 no_color_option = click.option(
     "--no-color", is_flag=True, help="Print no colors, not even on a terminal (as with NO_COLOR)."
 )
@@ -162,6 +170,22 @@ def commands_of(infos: Mapping[str, DriverEntry]) -> tuple[tuple[str, str], ...]
 def versions_of(infos: Mapping[str, DriverEntry]) -> tuple[tuple[str, str], ...]:
     """Return the names and versions of the drivers that tell theirs, for `Settings.drivers`."""
     return tuple((name, info.version) for name, info in infos.items() if info.version)
+
+
+def trace_of(path: Path | None, infos: Mapping[str, DriverEntry]) -> str:
+    """Return the absolute path of the file for `Settings.trace`, which is empty then; "" for None.
+
+    Raises `UsageError` where no adapter is a process of its own, and `ClickException` for a file that cannot
+    be written.
+    """
+    if path is None:
+        return ""
+    if not any(info.command for info in infos.values()):
+        raise click.UsageError("--trace-adapter: no --adapter is a process of its own (cmd:COMMAND)")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    return str(path.absolute())
 
 
 def edition_of(name: str, info: DriverEntry, edition: str | None) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import adapter_child
 import pymongo
 import pytest
+from bson import json_util
 from click.testing import CliRunner, Result
 
 from harness.adapters.base import AdapterLost, ClientSpec, EntityKind
@@ -115,6 +116,52 @@ def test_a_broken_adapter_fails_the_case_and_is_replaced(
     assert first["reason"].startswith(EXPLAINED[mishap])
     assert done.exit_code == ExitCode.FAILED
     assert left_running(once) == []
+
+
+@pytest.mark.slow
+def test_a_trace_has_every_line_to_an_adapter_and_from_it_with_the_case_before_them(
+    tmp_path: Path, write_scenario: WriteScenario
+) -> None:
+    path, trace = scenarios(write_scenario, "first", "second"), tmp_path / "trace" / "lines.txt"
+    run = ("--adapter", f"cmd:{command()}", "--topology", "single", "--jobs", 1)
+    done = conform(path, *run, "--trace-adapter", trace)
+    assert done.exit_code == ExitCode.PASSED, done.output
+    lines = [line.split(" ", 3) for line in trace.read_text().splitlines()]
+    said = [(arrow, json_util.loads(line)) for _, _, arrow, line in lines if arrow in "→←"]
+    asked = [line["method"] for arrow, line in said if arrow == "→"]
+    assert asked == ["client", "create", "create", "call", "closeClient", "close"] * 2
+    assert [line["id"] for arrow, line in said if arrow == "←" and "id" in line] == [*range(2, 14)]
+    abouts = [" ".join(words[1:]) for words in lines if words[2] not in "→←"]
+    assert abouts == [f"spec/tiny::{name} [child, single]" for name in ("first", "second")]
+
+
+@pytest.mark.slow
+def test_a_trace_ends_with_the_line_for_which_an_adapter_was_killed(
+    tmp_path: Path, write_scenario: WriteScenario
+) -> None:
+    path, trace = scenarios(write_scenario, "first"), tmp_path / "lines.txt"
+    run = ("--adapter", f"cmd:{command('babbles', tmp_path / 'once')}", "--topology", "single")
+    conform(path, *run, "--trace-adapter", trace)
+    assert trace.read_text().splitlines()[-1].endswith(" ← Segmentation fault (core dumped)")
+
+
+@pytest.mark.slow
+def test_explain_shows_the_dialogue_beside_the_wire(write_scenario: WriteScenario) -> None:
+    path = scenarios(write_scenario, "first")
+    words = ("explain", f"{path}::first", "--adapter", f"cmd:{command()}", "-vv")
+    told = CliRunner().invoke(cli, words).stdout.splitlines()
+    marks = ('adapter  request  → {"id": 5,', 'adapter  answer  ← {"id": {"$numberInt": "5"},')
+    asked, answered = (next(at for at, line in enumerate(told) if mark in line) for mark in marks)
+    inserted = next(at for at, line in enumerate(told) if '{"insert": "all"' in line and "OP_MSG" in line)
+    assert asked < inserted < answered
+    instants = [float(line.split()[0]) for line in told if " adapter  " in line or "OP_MSG" in line]
+    assert instants == sorted(instants)
+
+
+def test_a_trace_needs_an_adapter_that_is_a_process(tmp_path: Path, write_scenario: WriteScenario) -> None:
+    done = conform(write_scenario("a"), "--adapter", "pymongo", "--trace-adapter", tmp_path / "trace")
+    assert done.exit_code == ExitCode.USAGE
+    assert "--trace-adapter: no --adapter is a process of its own (cmd:COMMAND)" in done.stderr
 
 
 def script(text: str) -> str:
