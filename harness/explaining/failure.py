@@ -47,6 +47,8 @@ def explanation(
     if result.causes:
         yield f"likely {'causes' if len(result.causes) > 1 else 'cause'}:"
         yield from (f"  {cause}" for cause in result.causes)
+    if result.blame:
+        yield result.blame
 
 
 def side_by_side(

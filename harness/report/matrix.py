@@ -99,7 +99,7 @@ def details_of(result: Result, settings: Settings) -> dict[str, Any]:
         "expected": result.expected,
         "actual": result.actual,
         "comparison": result.comparison,
-        "causes": result.causes,
+        "causes": (*result.causes, *filter(None, (result.blame,))),
         "again": rerun_command(result, settings),
         "picture": drawing(result.timeline, title=result.id, whole=settings.wire),
     }

@@ -25,6 +25,7 @@ from harness.deployments.embedded import embedded
 from harness.deployments.external import external
 from harness.deployments.known import KnownServers
 from harness.deployments.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
+from harness.explaining.blame import blame
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.explanation import explained, location_of, values_of
 from harness.explaining.journal import CaseTimeline
@@ -277,12 +278,16 @@ class ItemExecutor:
         if not explains:
             return result
         causes: Sequence[Cause] = ()
+        seen = None
         if failed and isinstance(case, Case) and outcome.status is not Status.ERROR:
-            seen = None
             if wire_record is not None and account.began is not None:
                 seen = SeenCase.of(case, account.steps, wire_record, item.edition)
             causes = causes_of(Evidence(case, outcome, heard, timeline, item.edition, seen))
-        return explained(result, outcome, timeline, account, causes, origin=origin)
+        result = explained(result, outcome, timeline, account, causes, origin=origin)
+        if seen is not None and self._settings.command(item.adapter):
+            differ = any(row.verdict != "same" for row in result.comparison)
+            result = replace(result, blame=blame(seen, heard, events_differ=differ))
+        return result
 
     async def _outcome(
         self,

@@ -115,6 +115,8 @@ class Result:
     """The name of the first of the likely causes, which other cases share ("no backoff")."""
     rules: tuple[str, ...] = ()
     """The ids of the rules that forbid it."""
+    blame: str = ""
+    """Whether it looks like the fault of the driver or of its adapter; empty where that cannot be told."""
     runs: int = 1
     """How often the case ran until this result; see `harness.running.run`, on late cases."""
     is_error: bool = False

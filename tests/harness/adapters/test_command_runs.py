@@ -158,6 +158,20 @@ def test_explain_shows_the_dialogue_beside_the_wire(write_scenario: WriteScenari
     assert instants == sorted(instants)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", [f"cmd:{command()}", "pymongo-async"])
+def test_a_failure_by_an_adapter_that_is_a_process_says_whose_fault_it_looks_like(
+    adapter: str, write_scenario: WriteScenario
+) -> None:
+    path = scenarios(write_scenario, "first")
+    expected = "[{client: client, events: [{commandStartedEvent: {commandName: find}}]}]"
+    path.write_text(f"{path.read_text()}    expectEvents: {expected}\n")
+    words = ("conform", str(path), "--adapter", adapter, "--topology", "single", "--reruns", "0")
+    done = CliRunner().invoke(cli, words)
+    told = "  looks like the driver's fault: servers saw what its events tell (1 command)"
+    assert (done.exit_code, told in done.stdout.splitlines()) == (ExitCode.FAILED, adapter != "pymongo-async")
+
+
 def test_a_trace_needs_an_adapter_that_is_a_process(tmp_path: Path, write_scenario: WriteScenario) -> None:
     done = conform(write_scenario("a"), "--adapter", "pymongo", "--trace-adapter", tmp_path / "trace")
     assert done.exit_code == ExitCode.USAGE
