@@ -155,6 +155,16 @@ async def a_broken_connection_is_an_error_of_the_client(
     assert not report.is_timeout_error
 
 
+async def a_bulk_write_that_lost_its_connection_is_an_error_of_the_client(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check `isClientError` of a bulk write that has no reply, whatever the driver wraps the error in."""
+    entities = await AdapterEntities.make(adapter, deployment, retryWrites=False)
+    async with failing(deployment, "insert", closeConnection=True):
+        report = await entities.failure("bulkWrite", requests=[{"insertOne": {"document": {"_id": 1}}}])
+    assert report.is_client_error
+
+
 async def what_exists_is_listed(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that indexes, collections and databases are listed as documents."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -235,6 +245,7 @@ EVERY: Final[tuple[Check, ...]] = (
     a_bulk_write_that_fails_reports_what_it_did,
     labels_come_from_the_server,
     a_broken_connection_is_an_error_of_the_client,
+    a_bulk_write_that_lost_its_connection_is_an_error_of_the_client,
     what_exists_is_listed,
     a_list_of_documents_is_all_of_its_batches,
     a_call_that_waits_does_not_keep_others_waiting,

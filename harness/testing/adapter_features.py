@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from harness.unified.deployment import Deployment
 
 
+_TIME_TO_CONNECT: Final = 1.0
+"""Seconds in which a client that checks a connection out by itself has done so."""
+_PATIENCE: Final = 10.0
+_STEP: Final = 0.05
+"""Seconds for which something is waited for, and between two looks at it."""
+
 _PRECISION: Final = 1.0
 """How many seconds the time of an event may be off: the clock of another process is compared with ours."""
 
@@ -64,6 +70,17 @@ async def what_was_observed_does_not_change_afterwards(
     assert [(event.kind, dict(event.fields)) for event in after[: len(first)]] == before
 
 
+async def a_write_that_fails_by_its_reply_is_a_command_that_succeeded(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check the events of a write whose reply has write errors: its `ok` is 1."""
+    entities = await AdapterEntities.make(adapter, deployment)
+    await entities.call("insertOne", document={"_id": 1})
+    await entities.failure("insertOne", document={"_id": 1})
+    kinds = [event.kind for event in entities.events(*COMMANDS, command="insert")]
+    assert kinds == ["commandStartedEvent", "commandSucceededEvent"] * 2
+
+
 async def connections_go_out_and_come_back(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check check-out and check-in of one operation."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -73,6 +90,28 @@ async def connections_go_out_and_come_back(adapter: DriverAdapter, deployment: D
     assert len(out) == len(back) == 1
     assert out[0].fields["connectionId"] == back[0].fields["connectionId"]
     assert out[0].fields["address"] in deployment.addresses
+
+
+async def connecting_checks_no_connection_out(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that the first operation is what checks the first connection out, and no ping before it."""
+    entities = await AdapterEntities.make(adapter, deployment)
+    await deployment.clock.sleep_until(deployment.clock.now() + _TIME_TO_CONNECT)
+    assert entities.events("connectionCheckedOutEvent") == []
+    await entities.call("find", filter={})
+    assert len(entities.events("connectionCheckedOutEvent")) == 1
+
+
+async def a_client_monitors_from_its_beginning(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that servers are found without an operation."""
+    entities = await AdapterEntities.make(adapter, deployment, observing={"observe_events": SDAM})
+    clock = deployment.clock
+    deadline, found = clock.now() + _PATIENCE, set[str]()
+    while "RSPrimary" not in found and clock.now() < deadline:
+        await clock.sleep_until(clock.now() + _STEP)
+        await adapter.topology(entities.client)  # no operation, but events may come with an answer only
+        events = entities.events("serverDescriptionChangedEvent")
+        found = {event.fields["newDescription"]["type"] for event in events}
+    assert "RSPrimary" in found
 
 
 async def a_session_has_the_lsid_that_it_sends(adapter: DriverAdapter, deployment: Deployment) -> None:
@@ -184,6 +223,7 @@ async def a_change_stream_gives_the_changes_since_it_was_created(
     entities = await AdapterEntities.make(adapter, deployment)
     await entities.call("insertOne", document={"_id": 1})
     stream = await entities.call("createChangeStream", pipeline=[])
+    assert entities.events("commandStartedEvent", command="getMore") == []
     await entities.call("insertOne", document={"_id": 2})
     change = await adapter.call(Invocation(stream, EntityKind.CHANGE_STREAM, "iterateUntilDocumentOrError"))
     assert (change["operationType"], change["fullDocument"]) == ("insert", {"_id": 2})
@@ -223,8 +263,9 @@ async def a_find_cursor_gives_one_document_at_a_time(adapter: DriverAdapter, dep
         return await adapter.call(Invocation(cursor, EntityKind.FIND_CURSOR, operation))
 
     assert [await step() for _ in range(3)] == [{"_id": 0}, {"_id": 1}, {"_id": 2}]
-    with raises(OperationFailed):
+    with raises(OperationFailed) as raised:
         await step()
+    assert raised.error.report.is_client_error
     await step("close")
     if Feature.COMMAND_EVENTS in adapter.features:
         assert len(entities.events("commandStartedEvent", command="getMore")) == 1
@@ -395,9 +436,14 @@ BY_FEATURE: Final[Mapping[Feature, tuple[Check, ...]]] = {
     Feature.COMMAND_EVENTS: (
         commands_are_observed_in_order_with_their_fields,
         what_was_observed_does_not_change_afterwards,
+        a_write_that_fails_by_its_reply_is_a_command_that_succeeded,
     ),
-    Feature.POOL_EVENTS: (connections_go_out_and_come_back,),
-    Feature.SDAM_EVENTS: (the_topology_is_known, the_life_of_a_topology_is_observed_in_order),
+    Feature.POOL_EVENTS: (connections_go_out_and_come_back, connecting_checks_no_connection_out),
+    Feature.SDAM_EVENTS: (
+        the_topology_is_known,
+        the_life_of_a_topology_is_observed_in_order,
+        a_client_monitors_from_its_beginning,
+    ),
     Feature.LOG_MESSAGES: (clients_log_what_they_were_asked_to,),
     Feature.TRACING: (an_operations_span_holds_that_of_its_command,),
     Feature.SESSIONS: (a_session_has_the_lsid_that_it_sends, sessions_of_two_clients_are_different),

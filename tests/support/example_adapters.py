@@ -138,7 +138,11 @@ RUST = Example(
     _features(_EVENTS + _ENTITIES + "COMMAND_CURSORS TRACING MAX_ADAPTIVE_RETRIES"),
     _needs_built("Rust", "rust-adapter"),
     lacks=dict.fromkeys(
-        ("bulk_writes_count_and_name_upserts_by_index", "a_bulk_write_that_fails_reports_what_it_did"),
+        (
+            "bulk_writes_count_and_name_upserts_by_index",
+            "a_bulk_write_that_fails_reports_what_it_did",
+            "a_bulk_write_that_lost_its_connection_is_an_error_of_the_client",
+        ),
         "bulkWrite",
     ),
 )
