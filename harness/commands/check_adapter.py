@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     from harness.adapters.lines import Hello
     from harness.testing.adapter_entities import Check
+
+
+_NONSENSE: Final = (LookupError, TypeError, ValueError, AttributeError)
+"""What comes of an answer that has another form than the check reads."""
 
 
 @click.command("check-adapter")
@@ -73,13 +77,14 @@ def _contract(adapter: str, said: Hello) -> Iterator[Verdict]:
     """
     with AdapterChecks(adapter) as running:
         for check in checks_of(said.features) if said.features else ():
-            yield _verdict(running, check)
+            yield verdict_of(running, check)
     for feature in Feature:
         if feature not in said.features and feature is not Feature.VIRTUAL_TIME:
             yield Verdict(feature.name, Holds.NOT_DECLARED, feature.value)
 
 
-def _verdict(running: AdapterChecks, check: Check) -> Verdict:
+def verdict_of(running: AdapterChecks, check: Check) -> Verdict:
+    """Return whether an adapter passes a check; what its answers make of the check itself is its failure."""
     part = check.__name__.replace("_", " ")
     try:
         running.run(check)
@@ -88,7 +93,7 @@ def _verdict(running: AdapterChecks, check: Check) -> Verdict:
         return Verdict(part, Holds.FAILED, expected=expected or str(check.__doc__), got=got)
     except UnsupportedOperation as refused:
         return Verdict(part, Holds.NOT_DECLARED, str(refused))
-    except (AdapterLost, OperationFailed, KeyError, TypeError) as error:
+    except (AdapterLost, OperationFailed, *_NONSENSE) as error:
         return Verdict(
             part, Holds.FAILED, expected=str(check.__doc__), got=f"{type(error).__name__}: {error}"
         )
