@@ -132,6 +132,15 @@ def test_the_c_adapter_is_formatted_as_its_own_file_of_rules_says() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("rubocop") is None, reason="there is no rubocop on this machine")
+def test_the_ruby_adapter_is_as_its_own_file_of_rules_says() -> None:
+    folder = ROOT / "examples" / "adapters" / "ruby"
+    done = subprocess.run(
+        ["rubocop", "--format", "simple"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
 def test_a_builder_leaves_out_the_languages_that_are_not_here_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     for tool in ("dirname", "mkdir"):

@@ -1,7 +1,7 @@
 """The adapters of `examples/adapters`: how each is started, and what its tests need.
 
 Those of compiled languages are built before the tests, by `examples/adapters/build.sh FOLDER`;
-`PUSHBACKD_ADAPTERS` names that folder.
+`PUSHBACKD_ADAPTERS` names that folder. `PUSHBACKD_RUBY_DRIVER` names the folder `lib` of the Ruby driver.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parents[2] / "examples" / "adapters"
 BUILT = Path(os.environ.get("PUSHBACKD_ADAPTERS", "") or os.devnull)
 MODULES = os.environ.get("PUSHBACKD_NODE_MODULES", "").split(os.pathsep)[0]
+RUBY_DRIVER = os.environ.get("PUSHBACKD_RUBY_DRIVER", "")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,14 @@ def _needs_node() -> str:
         return "there is no node on this machine"
     if not MODULES or not (Path(MODULES) / "mongodb").is_dir():
         return "PUSHBACKD_NODE_MODULES names no folder with the Node driver (npm install mongodb@7)"
+    return ""
+
+
+def _needs_ruby() -> str:
+    if shutil.which("ruby") is None:
+        return "there is no ruby on this machine"
+    if not RUBY_DRIVER or not (Path(RUBY_DRIVER) / "mongo.rb").exists():
+        return "PUSHBACKD_RUBY_DRIVER names no folder with the Ruby driver (lib of the gem mongo 2.26)"
     return ""
 
 
@@ -160,4 +169,15 @@ C = Example(
         "a_bucket_is_dropped_with_both_of_its_collections": "drop",
     },
 )
-EXAMPLES = (PYTHON, NODE, GO, JAVA, JAVA_REACTIVE, RUST, C)
+RUBY = Example(
+    "ruby",
+    "ruby",
+    ("ruby", "-I", RUBY_DRIVER, str(FOLDER / "ruby" / "adapter.rb")),
+    _features(
+        "COMMAND_EVENTS POOL_EVENTS SDAM_EVENTS SESSIONS TRANSACTIONS CHANGE_STREAMS GRIDFS FIND_CURSORS"
+        " COMMAND_CURSORS TIMEOUT_MS SERVER_API MAX_ADAPTIVE_RETRIES"
+    ),
+    _needs_ruby(),
+    lacks={"a_file_is_found_by_the_name_that_it_was_given_last": "rename"},
+)
+EXAMPLES = (PYTHON, NODE, GO, JAVA, JAVA_REACTIVE, RUST, C, RUBY)
