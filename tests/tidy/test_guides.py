@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+import yaml
 
 from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08, Edition
 from driver.policy.backpressure import Backoff
@@ -29,7 +31,8 @@ YAML = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(\S+)`)? ?\| (.*?) \| (?:`(\S+)`)? ?\|$", re.MULTILINE)
 
 SCENARIO, EXPECTATIONS = YAML.findall((DOCS / "SCENARIOS.md").read_text())
-(WORKFLOW,) = YAML.findall((DOCS / "CI.md").read_text())
+CI = (DOCS / "CI.md").read_text()
+WORKFLOW, DRIVER_WORKFLOW = YAML.findall(CI)
 
 
 class Parser:
@@ -74,6 +77,36 @@ def test_the_commands_of_the_workflow_for_ci_are_commands() -> None:
         with command.make_context(verb, arguments.split()) as context:
             (named,) = context.params.get("names") or context.params["paths"]
             assert str(named) == "scenarios"
+
+
+def test_the_workflow_of_a_driver_is_the_table_s_build_and_commands_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("mongo-go-driver/known.yml", "results.jsonl.gz"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    (job,) = yaml.safe_load(DRIVER_WORKFLOW)["jobs"].values()
+    run = [step["run"] for step in job["steps"] if "run" in step]
+    (row,) = re.findall(r"^\| Go \| (.*) \| `(.*)` \|$", CI, re.MULTILINE)
+    assert (re.findall(r"`([^`]+)`", row[0]), row[1]) == (run[1].splitlines(), job["env"]["ADAPTER"])
+    commands = [line.removeprefix("pushbackd ") for line in run[2:]]
+    assert [line.split()[0] for line in commands] == ["check-adapter", "conform", "drivers"]
+    for line in commands:
+        verb, *arguments = shlex.split(line.replace("$ADAPTER", row[1]))
+        command = cli.get_command(click.Context(cli), verb)
+        assert command is not None
+        command.make_context(verb, arguments).close()
+
+
+def test_what_the_builds_of_adapters_name_is_there() -> None:
+    table = CI.split("| driver | build |", 1)[1].split("\n\n", 1)[0]
+    named = re.findall(r"pushbackd/(examples/adapters/[\w/.]*\w)", table)
+    sources = [name for name in named if "/target" not in name]
+    assert len({name.split("/")[2] for name in named}) == 6
+    assert [name for name in sources if not (DOCS.parent / name).exists()] == []
+    pom = (DOCS.parent / "examples/adapters/java/pom.xml").read_text()
+    assert [name for name in re.findall(r"-D(driver\.\w+)=", table) if f"<{name}>" not in pom] == []
 
 
 def test_the_guide_to_pytest_has_every_option_with_its_meaning_and_default() -> None:
