@@ -12,6 +12,7 @@ from harness.authoring.swarm.work import (
     CLIENT,
     OTHERS,
     READS,
+    SESSION,
     WRITES,
     Numbers,
     call,
@@ -35,6 +36,9 @@ TARGETS: Final[Mapping[str, int]] = {
     "replicaset@9.0": 1,
 }
 """The deployments that are drawn, each with its weight."""
+
+RELEASED: Final = tuple(name for name in TARGETS if not name.endswith("@4.2"))
+"""Those that released drivers connect to: they need servers from 4.4 on."""
 
 _FAULT: Final = 0.6
 """The share of operations that meet a fault."""
@@ -102,8 +106,10 @@ def _traits(dice: Random) -> dict[str, Any]:
 def _one_by_one(numbers: Numbers, target: str, _options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield operations one after the other, most of which meet a fault."""
     dice = numbers.dice
+    in_session = False
     for _ in range(dice.randint(4, 10)):
         if dice.random() < 0.12 and topology_of(target) is not Topology.SINGLE:  # noqa: PLR2004
+            in_session = True
             statements = transaction(numbers)
             within = dice.randrange(len(statements))
             for index, statement in enumerate(statements):
@@ -119,6 +125,8 @@ def _one_by_one(numbers: Numbers, target: str, _options: dict[str, Any]) -> Iter
         if dice.random() < 0.1:  # noqa: PLR2004
             yield _wait(dice)
     if dice.random() < 0.3:  # noqa: PLR2004
+        if in_session:
+            yield call("endSession", SESSION)
         yield call("close", CLIENT)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.adapters.registry import PREFIX
-from harness.authoring.swarm.drawing import draw
+from harness.authoring.swarm.drawing import RELEASED, TARGETS, draw
 from harness.authoring.swarm.findings import Findings, line_of, sentence_of
 from harness.authoring.swarm.running import SwarmRunner
 from harness.authoring.swarm.scenario import text_of
@@ -26,7 +26,7 @@ from mongowire.system import SystemClock
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from harness.authoring.swarm.driver import SwarmDriver
@@ -79,7 +79,7 @@ class Swarming:
         """Yield schedules, some at a time, until there are no more or the budget is spent."""
         clock, budget = SystemClock(), self._options["budget"]
         began = clock.utc()
-        targets = named_targets(self._options["topologies"])
+        targets = named_targets(self._options["topologies"]) or _targets(self._driver)
         size = _CHUNK if budget is None else _CHUNK_OF_A_JOB * jobs
         for start in range(0, len(seeds), size):
             if budget is not None and clock.utc() - began > budget:
@@ -167,3 +167,8 @@ class Swarming:
     def _echo(self, line: str) -> None:
         """Print what is for people: beside lines of JSON, to standard error."""
         click.echo(line, err=self._options["as_json"])
+
+
+def _targets(driver: SwarmDriver) -> Sequence[str]:
+    """Return the deployments to draw from for a driver."""
+    return tuple(TARGETS) if driver.virtual_time else RELEASED
