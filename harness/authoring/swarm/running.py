@@ -44,21 +44,38 @@ class SwarmRunner:
     def run(
         self,
         schedules: Sequence[SwarmSchedule],
-        on_result: Callable[[int, Result], None],
+        on_result: Callable[[SwarmSchedule, Result], None],
         rules: Sequence[str] | str = ALL,
     ) -> None:
-        """Run schedules, and report each with its index as it ends. Raises `Interrupted`.
+        """Run schedules, and report each as it ends. Raises `Interrupted`.
 
-        What fails in real time runs once more, alone: the machine may have been busy.
+        What fails in real time runs once more, alone: the machine may have been busy. What is skipped runs
+        again without what the driver lacks, and is reported as the schedule that is left.
         """
+        while schedules:
+            schedules = self._left_of(schedules, on_result, rules)
+
+    def _left_of(
+        self,
+        schedules: Sequence[SwarmSchedule],
+        on_result: Callable[[SwarmSchedule, Result], None],
+        rules: Sequence[str] | str,
+    ) -> Sequence[SwarmSchedule]:
+        """Run schedules, and return what is left of those that were skipped."""
+        left: list[SwarmSchedule] = []
+
+        def take(index: int, result: Result) -> None:
+            skipped = result.status is ResultStatus.SKIPPED
+            rest = schedules[index].without_what_lacks(result.reason) if skipped else None
+            if rest is None:
+                on_result(schedules[index], result)
+            else:
+                left.append(rest)
+
         items = dict(enumerate(self._item(schedule, rules) for schedule in schedules))
-        run_patiently(
-            items,
-            self.settings,
-            jobs=min(self.jobs, len(items)),
-            on_result=on_result,
-            patience=self._patience,
-        )
+        jobs = min(self.jobs, len(items))
+        run_patiently(items, self.settings, jobs=jobs, on_result=take, patience=self._patience)
+        return left
 
     def failure(self, schedule: SwarmSchedule, rules: Sequence[str]) -> Result | None:
         """Run one schedule here; return its result if it fails, None otherwise."""

@@ -6,11 +6,16 @@ A step is one operation of the unified test format, on the driver or on the runn
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from harness.authoring.swarm.work import UNACKNOWLEDGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+_WORD: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,11 @@ class Step:
         found: dict[str, Any] = json.loads(self.text)
         return found
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its operation and of those within, and of a collection without acknowledgement."""
+        return frozenset(_names(self.operation))
+
     def smaller(self) -> Iterator[Step]:
         """Yield steps that do the same less often, or with less."""
         operation = self.operation
@@ -43,6 +53,18 @@ class Step:
         if isinstance(mode, dict) and mode.get("times", 1) > 1:
             smaller = {**arguments["failPoint"], "mode": {"times": mode["times"] - 1}}
             yield Step.of({**operation, "arguments": {**arguments, "failPoint": smaller}})
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for member in value:
+            yield from _names(member)
+    elif isinstance(value, dict):
+        if "object" in value:
+            yield value["name"]
+            yield from {value["object"]} & {UNACKNOWLEDGED}
+        for member in value.values():
+            yield from _names(member)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +82,17 @@ class SwarmSchedule:
     options: tuple[tuple[str, str], ...]
     traits: tuple[tuple[str, str], ...]
     steps: tuple[Step, ...]
+
+    def without_what_lacks(self, reason: str) -> SwarmSchedule | None:
+        """Return what is left without the options and operations in a reason; None for all or nothing.
+
+        So a driver that cannot do one of them is judged by the rest.
+        """
+        named = frozenset(_WORD.findall(reason))
+        options = tuple(option for option in self.options if option[0] not in named)
+        steps = tuple(step for step in self.steps if not named & step.names)
+        left = replace(self, options=options, steps=steps)
+        return None if left == self or not steps else left
 
     def smaller(self) -> Iterator[SwarmSchedule]:
         """Yield schedules with fewer steps, the much smaller ones first, then with less in them."""

@@ -94,12 +94,12 @@ class Swarming:
         advance: Callable[[Result], None],
     ) -> None:
 
-        def on_result(index: int, result: Result) -> None:
+        def on_result(schedule: SwarmSchedule, result: Result) -> None:
             advance(result)
-            self._findings.add(schedules[index], result)
-            self._print(schedules[index], result)
+            self._findings.add(schedule, result)
+            self._print(schedule, result)
             if result.status is ResultStatus.FAILED and broken_by(result):
-                failures.setdefault(broken_by(result), schedules[index])
+                failures.setdefault(broken_by(result), schedule)
 
         runner.run(schedules, on_result, self._rules)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 def the_handshake_declares_backpressure(trace: Trace) -> Iterator[str]:
     """Client Backpressure: Handshake changes."""
+    if not trace.is_of_backpressure:
+        return
     wanted = trace.edition.backpressure
     for life in trace.connections:
         said = life.hello.get("backpressure")

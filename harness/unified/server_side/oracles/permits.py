@@ -72,6 +72,8 @@ def must_retry(trace: Trace, operation: TracedOperation, command: SentCommand, i
 
     Where the error of a write concern alone has the label, drivers may go by the labels of the reply.
     """
+    if command.attempts[index].is_overloaded and not trace.is_of_backpressure:
+        return False
     reply = command.attempts[index].request.reply or {}
     if reply.get("ok") and trace.version >= _LABELLING:
         return Label.RETRYABLE_WRITE in reply.get("errorLabels", ()) and may_retry(

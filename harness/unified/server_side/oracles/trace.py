@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.adapters.base import Feature
 from harness.unified.server_side.attempt import OK, JudgedAttempt, attempts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from harness.adapters.base import Event, Feature
+    from harness.adapters.base import Event
     from harness.unified.account import PerformedOperation
     from harness.unified.deployment import Topology
     from harness.unified.server_side.connections import ConnectionLife
@@ -155,6 +156,11 @@ class Trace:
     """The address of each server, by its name."""
     stored: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     initial: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def is_of_backpressure(self) -> bool:
+        """Whether the driver knows Client Backpressure, whose options its adapter then declares."""
+        return bool(self.features & {Feature.ADAPTIVE_RETRIES, Feature.MAX_ADAPTIVE_RETRIES})
 
     @property
     def servers(self) -> frozenset[str]:

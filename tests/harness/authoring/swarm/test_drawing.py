@@ -96,6 +96,24 @@ def test_every_smaller_schedule_has_less_in_it() -> None:
             assert size(smaller) < size(schedule)
 
 
+def test_what_a_driver_says_that_it_lacks_is_taken_out_of_a_schedule() -> None:
+    schedule = next(
+        schedule
+        for seed in range(200)
+        if "bulkWrite" in names(schedule := draw(seed, edition=EDITIONS[0]))
+        and "maxPoolSize" in dict(schedule.options)
+    )
+    left = schedule.without_what_lacks("x: no bulkWrite on a collection")
+    assert left is not None
+    assert names(schedule) - names(left) == {"bulkWrite"}
+    assert left.options == schedule.options
+    left = schedule.without_what_lacks("x: the driver has no option maxPoolSize")
+    assert left is not None
+    assert {*dict(schedule.options)} - {*dict(left.options)} == {"maxPoolSize"}
+    assert left.steps == schedule.steps
+    assert schedule.without_what_lacks("x: needs servers from 4.4 on") is None
+
+
 def size(schedule: SwarmSchedule) -> tuple[int, int]:
     repeats = [step.operation.get("arguments", {}) for step in schedule.steps]
     times = sum(each.get("times", 0) + _times(each.get("failPoint", {}).get("mode")) for each in repeats)

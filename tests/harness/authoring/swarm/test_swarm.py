@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Done
 
+    from harness.authoring.swarm.schedule import SwarmSchedule
     from harness.running.result import Result
 
 FEW = range(8)
@@ -36,7 +37,7 @@ def failures(edition: str, seeds: range) -> list[Result]:
     """Return the schedules that fail of some seeds."""
     failed: list[Result] = []
 
-    def take(_: int, result: Result) -> None:
+    def take(_: SwarmSchedule, result: Result) -> None:
         if result.status is ResultStatus.FAILED:
             failed.append(result)
 
