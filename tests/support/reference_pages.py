@@ -35,6 +35,7 @@ from fakeserver.settings.server_parameters import TABLE
 from fakeserver.settings.without_effect import TABLE as WITHOUT_EFFECT
 from harness.cli import SUBCOMMANDS, cli
 from harness.running.result import ExitCode
+from harness.unified.server_side.oracles import ORACLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -362,6 +363,17 @@ def _in_table(text: str) -> str:
 
 # --- pages ---
 
+# --- the swarm ---
+
+
+def oracles() -> Iterator[str]:
+    """Yield the table of the oracles of drawn cases."""
+    yield "| oracle | what it asks | rules |"
+    yield "|---|---|---|"
+    for oracle in ORACLES.values():
+        yield f"| `{oracle.name}` | {oracle.sentence} | {', '.join(oracle.rules)} |"
+
+
 PARTS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
     "exit codes": exit_codes,
     "commands": commands,
@@ -373,6 +385,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
     "fakeserver": lambda: names_of(fakeserver),
     "driver": lambda: names_of(driver),
     "effects": effects,
+    "oracles": oracles,
     **{name: lambda name=name: methods_of(name) for name in CLASSES},  # type: ignore[misc]
 }
 
