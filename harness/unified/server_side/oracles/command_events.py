@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.server_side.oracles.permits import is_network_error
@@ -21,18 +23,21 @@ FAILED: Final = "commandFailedEvent"
 def every_command_that_started_ends(trace: Trace) -> Iterator[str]:
     """Command Logging and Monitoring: Guarantees; Retryable Writes: Command Monitoring."""
     for client in trace.clients:
-        open_: dict[object, Event] = {}
+        # Several by one id: a driver may number the requests of each thread by itself.
+        open_: dict[object, list[Event]] = defaultdict(list)
         for event in client.of_kind(STARTED, SUCCEEDED, FAILED):
             key = event.fields.get("requestId")
             if event.kind == STARTED:
-                open_[key] = event
-            elif open_.pop(key, None) is None:
+                open_[key].append(event)
+            elif open_[key]:
+                open_[key].pop(0)
+            else:
                 yield (
                     f"{client.name} told the end of"
                     f" {event.fields.get('commandName')} {key}, and not its start"
                 )
         busy = any(each.step.ended is None for each in trace.operations if each.client is client)
-        for event in open_.values():
+        for event in chain.from_iterable(open_.values()):
             if not busy and _is_over(trace, client, event):
                 yield f"{client.name} told the start of {event.fields.get('commandName')}, and not its end"
 
