@@ -76,7 +76,7 @@ def command(**options: Any) -> ExitCode:
     """Run a driver through drawn cases, and hold what servers saw against the rules of the specifications.
 
     Each seed draws a deployment, options of a client, operations and faults (docs/SWARM.md). The first
-    failure of a rule is shrunk to the fewest steps. In real time a failure counts if it comes again. Rules
+    failure of a rule is shrunk to the fewest steps. In real time only what fails three times counts. Rules
     that the adapter gives no events for are said to be off.
 
     The exit code is 1 if a schedule failed, 2 if the adapter cannot be started.

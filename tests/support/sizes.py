@@ -31,6 +31,7 @@ SIZES: Final = {
     "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
     "deployments": Size(1, 4, "deployments on which the Node driver runs the bundled scenarios"),
+    "drawn": Size(4, 50, "drawn cases of the swarm through the adapter of each real driver"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
     "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or two of them"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from harness.authoring.swarm.scenario import text_of
 from harness.running.plan import Item, forget
 from harness.running.result import ResultStatus
-from harness.running.run import Patience, run_items, run_patiently
+from harness.running.run import RERUNS, Patience, run_items, run_patiently
 from harness.unified.server_side.oracles import ALL
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class SwarmRunner:
     ) -> None:
         """Run schedules, and report each as it ends. Raises `Interrupted`.
 
-        What fails in real time runs once more, alone: the machine may have been busy. What is skipped runs
+        What fails in real time runs twice more, alone: the machine may have been busy. What is skipped runs
         again without what the driver lacks, and is reported as the schedule that is left.
         """
         while schedules:
@@ -88,7 +88,7 @@ class SwarmRunner:
 
     @property
     def _patience(self) -> Patience:
-        reruns = 1 if self.settings.time == "real" else 0
+        reruns = RERUNS if self.settings.time == "real" else 0
         return Patience(is_flaky=lambda _: True, reruns=reruns)
 
     def _item(self, schedule: SwarmSchedule, rules: Sequence[str] | str) -> Item:

@@ -55,13 +55,16 @@ def no_wait_without_overload(trace: Trace) -> Iterator[str]:
             continue
         if any(error.get("code") in _CHANGES_STATE for error in [reply.get("writeConcernError") or {}]):
             continue
-        allowed = trace.timing.tolerated(Range(0, 0))
-        if attempt.gap.least > allowed.most:
+        exact = trace.timing.round_trip is not None
+        if attempt.gap.least > (trace.timing.tolerated(Range(0, 0)).most if exact else _AT_ONCE):
             yield (
                 f"{operation} waited {milliseconds(attempt.gap.least)}"
                 f" before it sent {command.name} again after {before.met}"
             )
 
+
+_AT_ONCE: Final = 0.15
+"""Seconds on the wall clock in which a retry at once has come: a driver may load code for its first one."""
 
 _CHANGES_STATE: Final = frozenset({91, 189, 10058, 10107, 11600, 11602, 13435, 13436})
 """Codes after which a server has to be looked for: how long that takes, no rule says."""

@@ -1,0 +1,64 @@
+"""The drivers of the field under drawn cases: nothing breaks but what each is known to break."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from click.testing import CliRunner
+from example_adapters import EXAMPLES, PYTHON
+from sizes import again, size
+
+from harness.cli import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NO_NUMBERS: Final = {
+    "numbered": "one multi-document write costs a whole bulk write its transaction numbers",
+}
+_OF_JAVA: Final = {**_NO_NUMBERS, "numbers": "connections are numbered across all pools"}
+_UNORDERED: Final = {"bulk-ends": "an unordered bulk write goes on after a command that failed"}
+
+KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
+    "pymongo": _NO_NUMBERS,
+    "pymongo-async": _NO_NUMBERS,
+    "node": {
+        "cluster-time": "a connection gossips what it has heard itself, not what the client has",
+        "labels": "errors of reads are labelled RetryableWriteError",
+        "pool-grammar": "behind a load balancer a pool is ready before it is told of",
+        "pool-options": "a new pool tells the defaults of options that nobody gave",
+    },
+    "go": _UNORDERED,
+    "java": _OF_JAVA,
+    "java-reactive": _OF_JAVA,
+    "rust": {"pool-grammar": "behind a load balancer no pool tells that it is ready"},
+    "c": {**_UNORDERED, "given-up": "reads are not retried after ExceededTimeLimit"},
+}
+"""The oracles that a driver is known to fail, each with what it does."""
+
+NO_UNLIMITED_POOLS: Final = {"rust", "c"}
+"""Drivers that cannot do anything with maxPoolSize=0: the one refuses it, the other waits for ever."""
+
+_DRIVERS: Final = [
+    *(pytest.param(name, name, id=name, marks=pytest.mark.slow) for name in ("pymongo", "pymongo-async")),
+    *(
+        pytest.param(each.language, f"cmd:{each.command}", id=each.language, marks=each.marks)
+        for each in EXAMPLES
+        if each is not PYTHON
+    ),
+]
+
+
+@pytest.mark.parametrize(("driver", "adapter"), _DRIVERS)
+def test_drawn_cases_show_nothing_of_a_driver_that_is_not_known(driver: str, adapter: str) -> None:
+    without = [word for oracle in KNOWN[driver] for word in ("--without", oracle)]
+    arguments = ["--adapter", adapter, "--seeds", str(size("drawn")), "--jobs", "4", "--json", *without]
+    done = CliRunner().invoke(cli, ["swarm", *arguments])
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    failed = [line for line in lines if line.get("status") == "failed"]
+    if driver in NO_UNLIMITED_POOLS:
+        failed = [line for line in failed if "oracle" in line]
+    assert [f"seed {line['seed']}: {line['reason']}" for line in failed] == [], again("drawn")
+    assert lines[-1]["summary"].get("passed", 0) > 0, done.output
