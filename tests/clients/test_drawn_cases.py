@@ -38,8 +38,8 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The oracles that a driver is known to fail, each with what it does."""
 
-NO_UNLIMITED_POOLS: Final = {"rust", "c"}
-"""Drivers that cannot do anything with maxPoolSize=0: the one refuses it, the other waits for ever."""
+NO_UNLIMITED_POOLS: Final = {"rust", "c", "java", "java-reactive"}
+"""Drivers that have no pool without a limit: Rust refuses maxPoolSize=0, Java beside minPoolSize, C waits."""
 
 _DRIVERS: Final = [
     *(pytest.param(name, name, id=name, marks=pytest.mark.slow) for name in ("pymongo", "pymongo-async")),

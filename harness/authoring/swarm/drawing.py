@@ -19,7 +19,7 @@ from harness.authoring.swarm.work import (
     commands_of,
     transaction,
 )
-from harness.deployments.targets import has_auth, topology_of
+from harness.deployments.targets import has_auth, profile_of, topology_of
 from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ TARGETS: Final[Mapping[str, int]] = {
     "replicaset+auth": 2,
     "replicaset@4.2": 2,
     "sharded@4.2": 1,
-    "replicaset@9.0": 1,
+    "replicaset@9.0": 3,
 }
 """The deployments that are drawn, each with its weight."""
 
@@ -141,6 +141,8 @@ def _faults(numbers: Numbers, target: str, commands: Sequence[str]) -> list[dict
         kinds["authentication"] = 4, faults.RARE["authentication"]
     if topology_of(target) is Topology.REPLICA_SET:
         kinds["step-down"] = 1, faults.RARE["step-down"]
+    if profile_of(target) == "9.0":
+        kinds["advised"] = 12, faults.RARE["advised"]
     name = dice.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
     return kinds[name][1](dice, commands)
 

@@ -43,13 +43,15 @@ def admin(command: dict[str, Any]) -> Fault:
 
 
 def _overload(dice: Random, commands: Sequence[str]) -> list[Fault]:
-    """Refuse for overload as a limiter does, sometimes with a base for the backoff."""
+    """Refuse for overload as a limiter does."""
     labels = [_OVERLOADED, _RETRYABLE, *([_NOTHING_WRITTEN] if dice.random() < 0.7 else [])]  # noqa: PLR2004
-    refuse = fail({"times": dice.choice((1, 1, 2, 3, 4, 6, 9))}, commands, errorCode=462, errorLabels=labels)
-    if dice.random() < 0.3:  # noqa: PLR2004
-        base = dice.choice((0, 10, 20, 50, 20_000))
-        return [admin({"setParameter": 1, "externalClientBaseBackoffMS": base}), refuse]
-    return [refuse]
+    return [fail({"times": dice.choice((1, 1, 2, 3, 4, 6, 9))}, commands, errorCode=462, errorLabels=labels)]
+
+
+def _advised(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Refuse for overload with a base for the backoff, which servers from 9.0 on give."""
+    base = dice.choice((0, 10, 20, 50, 20_000))
+    return [admin({"setParameter": 1, "externalClientBaseBackoffMS": base}), *_overload(dice, commands)]
 
 
 def _half_overload(dice: Random, commands: Sequence[str]) -> list[Fault]:
@@ -184,5 +186,5 @@ KINDS: Final[Mapping[str, tuple[int, Callable[[Random, Sequence[str]], list[Faul
     "cut": (2, _cut),
 }
 """Each kind with its weight."""
-RARE: Final = {"authentication": _authentication, "step-down": _step_down}
-"""Those that some deployments alone have: with access control, and replica sets."""
+RARE: Final = {"authentication": _authentication, "step-down": _step_down, "advised": _advised}
+"""Those that some deployments alone have: with access control, replica sets, and of release 9.0."""

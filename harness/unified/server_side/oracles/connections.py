@@ -66,7 +66,7 @@ def idle_connections_are_not_used(trace: Trace) -> Iterator[str]:
     """CMAP: maxIdleTimeMS."""
     for client, _server, lives in _by_server(trace):
         limit = client.options.get("maxIdleTimeMS", 0) / 1000
-        late = limit * LATER + LATE if trace.timing.round_trip is None else limit + _WAY
+        late = limit * LATER + 3 * LATE if trace.timing.round_trip is None else limit + _WAY
         for life in lives:
             if limit and life.idle > late and not _is_pinned(trace, life):
                 yield f"{life.name} was idle for {milliseconds(life.idle)}, maxIdleTimeMS is {limit * 1000:g}"

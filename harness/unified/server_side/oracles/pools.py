@@ -41,7 +41,10 @@ def connections_are_closed_for_a_reason(trace: Trace) -> Iterator[str]:
         for where, life, event in _lives(trace, client):
             if event.kind == CLOSED:
                 number, reason = event.fields["connectionId"], event.fields.get("reason")
-                yield from (f"{where}: {why}" for why in _wrong_reason(client, life, number, reason))
+                # Another thread may tell of the clear later.
+                is_early = reason == "stale" and not life.exact and any(client.of_kind(POOL_CLEARED))
+                if not is_early:
+                    yield from (f"{where}: {why}" for why in _wrong_reason(client, life, number, reason))
             _take(life, event)
 
 
@@ -355,6 +358,7 @@ def _lives(trace: Trace, only: TracedClient | None = None) -> Iterator[tuple[str
                     max_connecting=client.options.get("maxConnecting", 2),
                     max_pool_size=client.options.get("maxPoolSize", 100),
                     services=trace.topology is Topology.LOAD_BALANCED,
+                    exact=trace.timing.round_trip is not None,
                 )
             yield f"pool of {address} in {client.name}", life, event
 
