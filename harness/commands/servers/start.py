@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fakeserver.control.client import ControlClient, ServerStatus
-from harness.commands.ls import row
 from harness.commands.options.starting import starting_of, starting_options
 from harness.commands.options.types import FilePath, Seconds
 from harness.commands.output.errors import bad_input
 from harness.commands.output.expansions import write_expansions
+from harness.commands.servers.ls import row
 from harness.deployments.launching import START_SECONDS, LaunchError, launch
 from harness.running.result import ExitCode
 
