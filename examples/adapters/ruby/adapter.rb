@@ -74,7 +74,8 @@ class Adapter
   end
 
   def on_hello(*)
-    { result: { protocol: 1, name: 'ruby', features: FEATURES } }
+    driver = { name: 'mongo-ruby-driver', version: Mongo::VERSION }
+    { result: { protocol: 1, name: 'ruby', driver:, features: FEATURES } }
   end
 
   def on_client(params, id, _on)
