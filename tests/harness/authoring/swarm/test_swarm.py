@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +19,10 @@ from harness.authoring.swarm.driver import driver_of
 from harness.authoring.swarm.running import SwarmRunner
 from harness.authoring.swarm.shrinking import broken_by, shrink
 from harness.running.plan import Settings
-from harness.running.result import ResultStatus
+from harness.running.result import ExitCode, ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from click.testing import Result as Done
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.running.result import Result
 
 FEW = range(8)
+FALSE_ALARMS = Path(__file__).parent / "false_alarms"
 VIRTUAL = Settings(time="virtual", case_timeout=3600.0)
 
 
@@ -52,6 +53,15 @@ def test_the_reference_driver_breaks_no_rule(edition: str) -> None:
     seeds = range(half) if edition == EDITIONS[0] else range(half, 2 * half)
     failed = failures(edition, seeds)
     assert [(result.id, result.reason) for result in failed] == [], again("swarm")
+
+
+@pytest.mark.parametrize("path", sorted(FALSE_ALARMS.glob("*.yml")), ids=lambda path: path.stem)
+def test_what_was_a_false_alarm_passes(path: Path, pushbackd: Callable[..., Done]) -> None:
+    ends = [
+        pushbackd("conform", path, "--topology", "load-balanced", "--edition", edition).exit_code
+        for edition in EDITIONS
+    ]
+    assert sorted(ends) == [ExitCode.PASSED, ExitCode.NOTHING_RAN]
 
 
 def long_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
