@@ -309,6 +309,13 @@ _TABLE: Final = (
         _POOLS,
     ),
     Oracle(
+        "served",
+        "A check-out waits only while no connection is available and none may be made.",
+        pools.check_outs_wait_for_a_reason,
+        ("CMAP-38", "CMAP-39", "CMAP-66"),
+        _POOLS,
+    ),
+    Oracle(
         "closing",
         "A pool closes what is available before it tells that it is closed.",
         pools.closing_closes_connections_first,

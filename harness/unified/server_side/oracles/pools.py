@@ -291,6 +291,35 @@ def pools_are_not_overfilled(trace: Trace) -> Iterator[str]:
             _take(life, event)
 
 
+def check_outs_wait_for_a_reason(trace: Trace) -> Iterator[str]:
+    """CMAP: Checking Out a Connection (who waits is served as soon as a connection is there or may be made).
+
+    On the wall clock other threads need time for that.
+    """
+    if trace.timing.round_trip is None:
+        return
+    for client in trace.clients:
+        before: dict[str, float] = {}
+        for where, life, event in _lives(trace, client):
+            waited = event.at - before.setdefault(where, event.at)
+            if waited > _EXACT and _may_serve(life):
+                yield f"{where}: {life.asking} check-outs waited, and one might have had a connection"
+            before[where] = event.at
+            _take(life, event)
+
+
+def _may_serve(life: PoolLife) -> bool:
+    """Return whether one of those for whom no connection is made could have one, or one be made for it."""
+    states = list(life.connections.values())
+    pending, open_ = states.count("pending"), len(states) - states.count("closed")
+    if life.state != "ready" or life.asking <= pending:
+        return False
+    may_be_made = pending < life.max_connecting and (open_ < life.max_pool_size or not life.max_pool_size)
+    return may_be_made or any(
+        state == "available" and not life.is_stale(number) for number, state in life.connections.items()
+    )
+
+
 def closing_closes_connections_first(trace: Trace) -> Iterator[str]:
     """CMAP: Closing a Connection Pool."""
     for client in trace.clients:
