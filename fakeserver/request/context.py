@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
-    from fakeserver.idl.write_concern import WriteConcern
+    from fakeserver.idl.concerns import WriteConcern
     from fakeserver.request.pipeline import Paused
     from fakeserver.rules.book import Ruling
     from fakeserver.sessions.transaction_router import Routed

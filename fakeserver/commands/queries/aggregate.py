@@ -44,9 +44,9 @@ from fakeserver.commands.queries.reading import (
 )
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.concerns import read_concern_not_supported
 from fakeserver.idl.features import STAGES
 from fakeserver.idl.fields import Field, Fields, first_argument
-from fakeserver.idl.read_concern import read_concern_not_supported
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.port.engine import Namespace, Query
 from fakeserver.storage.port.scope import Scope

@@ -1,4 +1,4 @@
-"""The argument `writeConcern`: the members that a command waits for (`Read and Write Concern`)."""
+"""The arguments `readConcern` and `writeConcern` of commands (`Read and Write Concern`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from typing import Any, Final
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import type_name, whole
 from mongowire.codes import ErrorCode
+
+LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
+TIMES: Final = ("afterClusterTime", "atClusterTime")
+
+
+def read_concern_not_supported(
+    command: str, level: str, reason: str = "read concern not supported"
+) -> CommandError:
+    """Return the error for a read concern that a command cannot have."""
+    return CommandError(
+        ErrorCode.INVALID_OPTIONS,
+        f'Command {command} does not support {{ readConcern: {{ level: "{level}", provenance:'
+        f' "clientSupplied" }} }} :: caused by :: {reason}',
+    )
+
 
 _MAX_W: Final = 50
 _NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
