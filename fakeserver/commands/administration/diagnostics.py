@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.node import Node
 
+if sys.platform != "win32":
+    import resource
 
 table = CommandTable()
 
@@ -285,9 +287,6 @@ def conn_pool_stats(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 # neither. In virtual time the process's own numbers are fixed, so that two runs of one seed have the same
 # replies.
 
-
-if sys.platform != "win32":
-    import resource
 
 _PAGE_FAULT_UNIT: Final = 1024
 _MIB: Final = 1024 * 1024
