@@ -34,7 +34,11 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "java": _OF_JAVA,
     "java-reactive": _OF_JAVA,
     "rust": {"pool-grammar": "behind a load balancer no pool tells that it is ready"},
-    "c": {**_UNORDERED, "given-up": "reads are not retried after ExceededTimeLimit"},
+    "c": {
+        **_UNORDERED,
+        "given-up": "reads are not retried after ExceededTimeLimit",
+        "max-connecting": "there is no maxConnecting",
+    },
 }
 """The oracles that a driver is known to fail, each with what it does."""
 
