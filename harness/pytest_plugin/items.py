@@ -90,6 +90,7 @@ class ScenarioItem(pytest.Item):
                 result = replace(self._session.run(self.settings, self.item), runs=result.runs + 1)
         self.user_properties += [
             ("adapter", result.adapter),
+            ("driver", self.settings.driver(result.adapter)),
             ("topology", result.topology),
             ("edition", result.edition),
             ("server_version", result.server_version),

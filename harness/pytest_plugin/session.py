@@ -69,6 +69,7 @@ class PluginSession:
         infos = self._drivers()
         editions = _chosen("edition", self.options.values("edition"), EDITIONS)
         commands = tuple((name, info.command) for name, info in infos.items() if info.command)
+        told = tuple((name, info.version) for name, info in infos.items() if info.version)
         uris = self.uris
         times = ("real",) if uris else _chosen("time", self.options.values("time"), ("real", "virtual"))
         for time in dict.fromkeys((*times, "real")):
@@ -79,7 +80,8 @@ class PluginSession:
             }
             if suited:
                 kind: Time = "virtual" if time == "virtual" else "real"
-                settings = Settings(time=kind, seed=self.options.whole("seed"), commands=commands)
+                seed = self.options.whole("seed")
+                settings = Settings(time=kind, seed=seed, commands=commands, drivers=told)
                 yield (
                     suited,
                     replace(settings, uri=uris.uri, uri_multi=uris.uri_multi) if uris else settings,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+import pymongo
 import pytest
 
 import harness
@@ -66,8 +67,14 @@ def test_three_lines_of_conftest_make_items_of_a_folder(project: pytest.Pytester
         "runs": "1",
     }
     assert properties(project.path / "report.xml") == [
-        {"adapter": "reference", "time": "virtual", **shared, "edition": "2026-02-20"},
-        {"adapter": "pymongo", "time": "real", **shared},
+        {
+            "adapter": "reference",
+            "driver": "pushbackd 0.1.0",
+            "time": "virtual",
+            **shared,
+            "edition": "2026-02-20",
+        },
+        {"adapter": "pymongo", "driver": f"PyMongo {pymongo.version}", "time": "real", **shared},
     ]
 
 
