@@ -10,7 +10,9 @@ from scenario_files import scenario_text
 
 import harness
 
-# Pytester forgets what the runs inside of a test import, and the YAML parser does not bear a second import.
+# Pytester forgets what the runs inside of a test import, and neither the YAML parser nor the driver's classes
+# bear a second import.
+import harness.adapters.reference.adapter
 import harness.unified.loader
 
 ON_SHARDED = 'topologies: ["sharded"]'
