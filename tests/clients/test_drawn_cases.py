@@ -39,6 +39,16 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "given-up": "reads are not retried after ExceededTimeLimit",
         "max-connecting": "there is no maxConnecting",
     },
+    "ruby": {
+        "backoff-connection": "behind a load balancer a read that failed keeps its connection",
+        "given-up": "create, drop and their kin are not tried again after overload",
+        "handshake": "backpressure stands in the document client",
+        "labels": "errors of reads are labelled RetryableWriteError",
+        "not-cleared": "behind a load balancer a command that tells of a new state clears a pool",
+        "numbers": "behind a load balancer the numbers of a pool's connections begin above 1",
+        "retried": "writes in transactions are retried for the label RetryableWriteError",
+        "start": "such a retry does not start its transaction again",
+    },
 }
 """The oracles that a driver is known to fail, each with what it does."""
 
