@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 _NO_NUMBERS: Final = {
     "numbered": "one multi-document write costs a whole bulk write its transaction numbers",
 }
-_OF_JAVA: Final = {**_NO_NUMBERS, "numbers": "connections are numbered across all pools"}
+_OF_JAVA: Final = {
+    **_NO_NUMBERS,
+    "idle": "connections are used that were idle for longer than maxIdleTimeMS",
+    "numbers": "connections are numbered across all pools",
+}
+_NOT_AGAIN: Final = {"given-up": "create and drop are not tried again after overload"}
 _UNORDERED: Final = {"bulk-ends": "an unordered bulk write goes on after a command that failed"}
 
 KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
@@ -27,13 +32,24 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "node": {
         "cluster-time": "a connection gossips what it has heard itself, not what the client has",
         "labels": "errors of reads are labelled RetryableWriteError",
+        "numbers": "behind a load balancer connections are told of before their pool",
         "pool-grammar": "behind a load balancer a pool is ready before it is told of",
         "pool-options": "a new pool tells the defaults of options that nobody gave",
     },
-    "go": _UNORDERED,
+    "go": {
+        **_UNORDERED,
+        **_NOT_AGAIN,
+        "closed-reason": "what is in use when its pool closes is closed as stale",
+        "error": "DistinctResult.Decode hides the error of the server",
+    },
     "java": _OF_JAVA,
     "java-reactive": _OF_JAVA,
-    "rust": {"pool-grammar": "behind a load balancer no pool tells that it is ready"},
+    "ruby": {
+        **_NOT_AGAIN,
+        "handshake": "backpressure is not declared",
+        "not-cleared": "behind a load balancer a change of state clears the pool",
+    },
+    "rust": {**_NOT_AGAIN, "pool-grammar": "behind a load balancer no pool tells that it is ready"},
     "c": {
         **_UNORDERED,
         "given-up": "reads are not retried after ExceededTimeLimit",
