@@ -44,11 +44,6 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "java": _OF_JAVA,
     "java-reactive": _OF_JAVA,
-    "ruby": {
-        **_NOT_AGAIN,
-        "handshake": "backpressure is not declared",
-        "not-cleared": "behind a load balancer a change of state clears the pool",
-    },
     "rust": {**_NOT_AGAIN, "pool-grammar": "behind a load balancer no pool tells that it is ready"},
     "c": {
         **_UNORDERED,
