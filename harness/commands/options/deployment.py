@@ -45,6 +45,7 @@ _OPTIONS = (
     profile_option,
     click.option(
         "--uri",
+        type=Filled(),
         metavar="URI|env",
         help="Run on the servers of this connection string instead of fake ones; collections there are"
         f" dropped. 'env' reads {VARIABLE}, or SINGLE_MONGOS_LB_URI and MULTI_MONGOS_LB_URI"
@@ -52,6 +53,7 @@ _OPTIONS = (
     ),
     click.option(
         "--uri-multi",
+        type=Filled(),
         metavar="URI",
         help="Connection string of the load balancer in front of all mongos, where --uri is of the balancer"
         " of one.  [default: --uri]",
