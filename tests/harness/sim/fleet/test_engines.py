@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -31,15 +30,6 @@ from harness.sim.fleet import simulate
 from harness.sim.fleet.strategies import Exponential
 print(simulate(article(20, Exponential(), seconds=25, seed=5), engine="plain").trace)
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Have one worker compile, which takes 20 s of CPU; the others wait, and load what it has kept."""
-    if find_spec("numba"):
-        with (tmp_path_factory.getbasetemp().parent / "compiling").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            simulate(article(10, Exponential(), seconds=1), engine="compiled")
 
 
 @compiler
