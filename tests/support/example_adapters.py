@@ -142,6 +142,9 @@ JAVA_REACTIVE = _java(
         "a_callback_runs_here_while_its_transaction_waits_there": _NO_CALLBACKS,
         "an_error_in_a_callback_is_the_drivers_own_again": _NO_CALLBACKS,
         "a_callback_that_fails_by_itself_aborts_and_says_why": _NO_CALLBACKS,
+        "a_change_stream_asks_for_no_batch_before_it_is_iterated": (
+            "a publisher is opened by a demand for its first change, and goes on until it has one"
+        ),
     },
 )
 RUST = Example(

@@ -177,6 +177,16 @@ class ClosingOnce(Honest):
         await super().close_client(client)
 
 
+class Hasty(Honest):
+    """Looks for a change as soon as a stream is open."""
+
+    async def call(self, invocation: Invocation[Handle]) -> Any:
+        result = await super().call(invocation)
+        if invocation.operation == "createChangeStream":
+            await super().call(Invocation(result, EntityKind.CHANGE_STREAM, "iterateOnce"))
+        return result
+
+
 class Forgetful(Honest):
     """Tells of the newest event only."""
 
@@ -303,6 +313,7 @@ BROKEN: Mapping[str, type[Honest]] = {
     "a_change_stream_gives_the_changes_since_it_was_created": answering(
         "iterateUntilDocumentOrError", lambda it: it["fullDocument"]
     ),
+    "a_change_stream_asks_for_no_batch_before_it_is_iterated": Hasty,
     "a_bucket_gives_back_what_was_uploaded": answering("download", lambda it: it[:5]),
     "a_file_is_found_by_the_name_that_it_was_given_last": answering("downloadByName", lambda it: it[:5]),
     "a_bucket_is_dropped_with_both_of_its_collections": idle(EntityKind.BUCKET, "drop"),
