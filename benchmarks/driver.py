@@ -32,8 +32,8 @@ from benchmarks.raw_client import encoded
 from benchmarks.server_cpu import make_reads_cheap
 from driver import AsyncClient
 from driver.cmap.connection import Connection
-from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.state import PoolOptions
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:

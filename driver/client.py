@@ -6,16 +6,18 @@ import asyncio
 import os
 import warnings
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from driver import editions, wiring
-from driver.auth.authenticator import Authenticator
+from driver import editions
+from driver.auth import Authenticator
 from driver.change_stream import ChangeStream
 from driver.cmap.connection import RequestIds
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
-from driver.cmap.pool import PoolPorts
+from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.state import PoolOptions
 from driver.database import Database
 from driver.errors import ClientClosedError, DriverError, InvalidArgumentError
 from driver.execute import Executor
@@ -24,12 +26,17 @@ from driver.log.components import configure_once, document_length
 from driver.monitoring import Audience, Shield
 from driver.operations import admin
 from driver.operations.base import Target
-from driver.operations.client_bulk import client_bulk_write
+from driver.operations.bulk import client_bulk_write
 from driver.operations.models import InsertOne, with_id
 from driver.operations.options import seconds_of, timeout_of
 from driver.options import ClientOptions
+from driver.policy.backpressure import NoBudget, TokenBucket
 from driver.policy.deadline import Timeout
-from driver.sdam.topology import Topology
+from driver.policy.retry import RetryPolicy
+from driver.sdam import transitions
+from driver.sdam.monitor import Monitor, MonitorPorts
+from driver.sdam.selection import Window
+from driver.sdam.topology import Topology, TopologyPorts
 from driver.session import ClientSession, ClusterClock, ServerSessionPool, SessionOptions
 from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
@@ -46,12 +53,13 @@ if TYPE_CHECKING:
     from driver.cmap.metadata import DriverInfo
     from driver.concerns import Concerns, ReadConcern, ReadPreference, WriteConcern
     from driver.editions import Edition
-    from driver.events import Listener
+    from driver.events import DriverEvent, Listener
     from driver.operations.base import Operation
     from driver.operations.models import WriteModel
     from driver.policy.deadline import Deadline
     from driver.results import BulkWriteResult
     from driver.run import Reply
+    from driver.sdam.description import TopologyDescription
     from driver.server_api import ServerApi
     from mongowire.ports import Clock, Network, Rng
 
@@ -401,21 +409,21 @@ class AsyncClient:
             compressors=() if monitoring else self.options.compressors,
             load_balanced=self.options.load_balanced,
             connect_timeout=self.options.connect_timeout,
-            command_timeout=wiring.handshake_timeout(self.options, monitoring=monitoring),
+            command_timeout=handshake_timeout(self.options, monitoring=monitoring),
             authenticator=None if monitoring else self._authenticator,
             api_fields=self._api_fields,
         )
 
     def _new_topology(self, topology_id: ObjectId) -> Topology:
         options = self.options
-        monitor_ports = wiring.monitor_ports(
+        watching = monitor_ports(
             options,
             self.clock,
             self._handshake(monitoring=True),
             publish=self._audience.publish,
             report=lambda described: self._topology.on_check(described),  # noqa: PLW0108 - it is made below
         )
-        ports = wiring.topology_ports(
+        ports = topology_ports(
             options,
             self.clock,
             self.rng.spawn("selection"),
@@ -429,9 +437,9 @@ class AsyncClient:
                 ),
                 hears=self._audience.hears_pools,
             ),
-            for_monitors=monitor_ports,
+            for_monitors=watching,
         )
-        return Topology(wiring.initial_topology(options), ports, topology_id)
+        return Topology(initial_topology(options), ports, topology_id)
 
     def _new_executor(self) -> Executor:
         options = self.options
@@ -444,8 +452,8 @@ class AsyncClient:
             topology=self._topology,
             options=options,
             edition=self.edition,
-            policy=wiring.retry_policy(options, self.edition),
-            budget=wiring.retry_budget(options, self.edition),
+            policy=retry_policy(options, self.edition),
+            budget=retry_budget(options, self.edition),
             clock=self.clock,
             rng=self.rng.spawn("jitter"),
             request_ids=self._request_ids,
@@ -455,3 +463,106 @@ class AsyncClient:
             api_fields=self._api_fields,
             log=self._log,
         )
+
+
+# The wiring of a client: the parts that its options make.
+
+
+def initial_topology(options: ClientOptions) -> TopologyDescription:
+    """Return what is known before anybody was asked (SDAM: Initial TopologyType)."""
+    return transitions.initial(
+        options.seeds,
+        set_name=options.replica_set,
+        direct=options.direct_connection,
+        load_balanced=options.load_balanced,
+    )
+
+
+def handshake_timeout(options: ClientOptions, *, monitoring: bool) -> float:
+    """Return the seconds for a handshake's command. Monitors know neither of the two options."""
+    if monitoring:  # Server Monitoring has neither timeoutMS nor socketTimeoutMS hold for monitors
+        return options.connect_timeout
+    if options.timeout is not None:
+        return options.timeout
+    return options.socket_timeout or options.connect_timeout
+
+
+def population_timeout(options: ClientOptions) -> float:
+    """Return the seconds for a handshake's command on a connection that fills a pool; 0 is no limit.
+
+    Background Connection Pooling has timeoutMS limit these commands. But timeoutMS is how long an application
+    waits, and for these connections nobody does: where it is shorter than one round trip to a slow server,
+    the pool could never be filled to minPoolSize, and each operation would have to connect within its own
+    timeout. So it lengthens connectTimeoutMS here and does not shorten it.
+    """
+    asked = handshake_timeout(options, monitoring=False)
+    if options.timeout is None:
+        return asked
+    return max(asked, options.connect_timeout) if asked and options.connect_timeout else 0.0
+
+
+def pool_options(options: ClientOptions) -> PoolOptions:
+    """Return what each server's pool is set to (CMAP: Connection Pool Options)."""
+    return PoolOptions(
+        max_size=options.max_pool_size,
+        min_size=options.min_pool_size,
+        max_connecting=options.max_connecting,
+        max_idle=options.max_idle_time,
+        wait_queue_timeout=options.wait_queue_timeout,
+        load_balanced=options.load_balanced,
+    )
+
+
+def monitor_ports(
+    options: ClientOptions,
+    clock: Clock,
+    handshake: Handshake,
+    *,
+    publish: Callable[[DriverEvent], None],
+    report: Callable[[Any], None],
+) -> MonitorPorts:
+    """Return what the monitors have in common (Server Monitoring)."""
+    return MonitorPorts(
+        clock=clock,
+        handshake=handshake,
+        publish=publish,
+        report=report,
+        heartbeat_frequency=options.heartbeat_frequency,
+        connect_timeout=options.connect_timeout,
+        mode=options.server_monitoring_mode,
+    )
+
+
+def topology_ports(
+    options: ClientOptions,
+    clock: Clock,
+    rng: Rng,
+    *,
+    publish: Callable[[DriverEvent], None],
+    for_pools: PoolPorts,
+    for_monitors: MonitorPorts,
+) -> TopologyPorts:
+    """Return what the topology makes its servers with: a pool and a monitor each."""
+    populating = replace(for_pools.handshake, command_timeout=population_timeout(options))
+    for_pools = replace(for_pools, populating=populating)
+    return TopologyPorts(
+        clock=clock,
+        rng=rng,
+        publish=publish,
+        window=Window(options.local_threshold, options.heartbeat_frequency),
+        make_pool=lambda address, pool: Pool(address, pool, for_pools),
+        make_monitor=lambda address: Monitor(address, for_monitors),
+        pool_options=pool_options(options),
+    )
+
+
+def retry_policy(options: ClientOptions, edition: Edition) -> RetryPolicy:
+    """Return what decides on retries."""
+    return RetryPolicy.of(
+        edition, retries=options.max_adaptive_retries, retargeting=options.overload_retargeting
+    )
+
+
+def retry_budget(options: ClientOptions, edition: Edition) -> TokenBucket | NoBudget:
+    """Return what pays for retries: with adaptiveRetries a token bucket of the client's own."""
+    return TokenBucket() if options.adaptive_retries and edition.has_token_bucket else NoBudget()

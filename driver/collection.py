@@ -9,7 +9,7 @@ from driver.change_stream import ChangeStream
 from driver.concerns import Concerns, WriteConcern
 from driver.cursor import Cursor, Paging
 from driver.errors import DriverError, ServerError
-from driver.operations import admin, bulk, reads, search_indexes, writes
+from driver.operations import admin, bulk, reads, writes
 from driver.operations.base import Target
 from driver.operations.models import (
     DeleteMany,
@@ -312,19 +312,19 @@ class Collection:
 
         A model has a `definition`, and may have a `name` and a `type`.
         """
-        reply = await self._client.run(search_indexes.create(self._target, models), session)
+        reply = await self._client.run(admin.create(self._target, models), session)
         return [index["name"] for index in reply["indexesCreated"]]
 
     async def update_search_index(
         self, name: str, definition: Document, *, session: ClientSession | None = None
     ) -> None:
         """Replace the definition of a search index."""
-        await self._client.run(search_indexes.update(self._target, name, definition), session)
+        await self._client.run(admin.update(self._target, name, definition), session)
 
     async def drop_search_index(self, name: str, *, session: ClientSession | None = None) -> None:
         """Drop a search index; that of a collection that does not exist needs no dropping."""
         with _ignoring_missing_namespace():
-            await self._client.run(search_indexes.drop(self._target, name), session)
+            await self._client.run(admin.drop(self._target, name), session)
 
     async def list_search_indexes(
         self, name: str | None = None, *, session: ClientSession | None = None, **options: Any
@@ -335,7 +335,7 @@ class Collection:
         """
         plain = Concerns(read_preference=self.concerns.read_preference, timeout=self.concerns.timeout)
         unconcerned = Collection(self.database, self.name, plain)
-        return await unconcerned.aggregate([search_indexes.stage(name)], session=session, **options)
+        return await unconcerned.aggregate([admin.stage(name)], session=session, **options)
 
     # --- shared ---
 

@@ -10,18 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from driver.auth.credential import SUPPORTED, Credential, credential_of
+from driver import uri as values
+from driver.auth import SUPPORTED, Credential, credential_of
 from driver.concerns import Concerns, ReadConcern, ReadMode, ReadPreference, WriteConcern
 from driver.errors import ConfigurationError
-from driver.uris import option_values as values
-from driver.uris.option_values import TlsOptions
-from driver.uris.uri import parse_uri
+from driver.uri import TlsOptions, parse_uri
 from mongowire import compression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from driver.uris.uri import ParsedURI
+    from driver.uri import ParsedURI
 
     Check: TypeAlias = Callable[[ParsedURI, Mapping[str, Any]], object]
 

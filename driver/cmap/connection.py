@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.errors import InvalidArgumentError, NetworkError, NetworkTimeoutError
 from driver.sdam.description import ServerDescription, parse_hello
-from driver.uris.uri import split_address
+from driver.uri import split_address
 from mongowire.connection import Envelope, Signal, WireConnection
 from mongowire.errors import LocalProtocolError, ProtocolError
 from mongowire.messages import OpMsg

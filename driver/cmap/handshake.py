@@ -27,7 +27,7 @@ NOT_BEHIND_A_LOAD_BALANCER = (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from driver.auth.authenticator import AuthenticationAttempt, Authenticator
+    from driver.auth import AuthenticationAttempt, Authenticator
     from driver.cmap.connection import RequestIds
     from driver.cmap.metadata import Metadata
     from driver.editions import Edition

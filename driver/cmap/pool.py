@@ -11,9 +11,8 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Self
 
-from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.member import ConnectionUse, PoolMode
-from driver.cmap.state import PoolState
+from driver.cmap.state import Close, Establish, Grant, Interrupt, PoolState, Publish, Refuse
 from driver.errors import ClientClosedError, DriverError, PoolClearedError, PoolError
 from driver.policy.deadline import after
 
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     from bson import ObjectId
 
     from driver.cmap.connection import Connection
-    from driver.cmap.effects import Effect
     from driver.cmap.handshake import Handshake
-    from driver.cmap.options import PoolOptions
+    from driver.cmap.state import Effect, PoolOptions
     from driver.events import Listener
     from mongowire.ports import Clock
 

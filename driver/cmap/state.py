@@ -32,12 +32,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driver import events
-from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
 from driver.cmap.member import ConnectionUse, Phase, PoolMember, PoolMode, Waiter, WaitQueue, counted
-from driver.cmap.options import POPULATION_PAUSE, PoolOptions
 from driver.errors import PoolClearedError, PoolClosedError, PoolError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
@@ -45,7 +43,39 @@ if TYPE_CHECKING:
 
     from bson import ObjectId
 
-    from driver.cmap.effects import Effect
+
+# The options of a pool.
+
+
+POPULATION_PAUSE = 1.0
+"""Seconds between a failure to populate the pool and the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """Connection Pool Options. Times are in seconds; 0 is no limit."""
+
+    max_size: int = 100
+    min_size: int = 0
+    max_connecting: int = 2
+    max_idle: float = 0.0
+    wait_queue_timeout: float = 0.0
+    load_balanced: bool = False
+
+    def named(self) -> dict[str, int]:
+        """Return the options by URI name."""
+        return {
+            "maxPoolSize": self.max_size,
+            "minPoolSize": self.min_size,
+            "maxConnecting": self.max_connecting,
+            "maxIdleTimeMS": round(self.max_idle * 1000),
+            "waitQueueTimeoutMS": round(self.wait_queue_timeout * 1000),
+        }
+
+    def non_default(self) -> dict[str, int]:
+        """Return what PoolCreatedEvent reports: options that differ from their defaults, by URI name."""
+        defaults = PoolOptions().named()
+        return {name: value for name, value in self.named().items() if value != defaults[name]}
 
 
 @dataclass(slots=True)
@@ -497,3 +527,59 @@ class PoolState:
         idle = self.options.max_idle
         # The same sum as in `next_deadline`: a difference may be rounded to just below the limit.
         return "idle" if idle and now >= member.available_since + idle else None
+
+
+# Effects: the requests of a pool's state machine to its shell, in the order of their performance.
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Publish an event."""
+
+    event: events.PoolEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Establish:
+    """Connect and shake hands, until the `deadline` of whom it is for, then report `established` or `failed`.
+
+    Without a deadline the client's own time-outs hold. One that `populates` the pool is for nobody yet.
+    """
+
+    connection_id: int
+    generation: int
+    deadline: float | None = None
+    populates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Give the connection to the waiter."""
+
+    waiter: int
+    connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Raise the error in the waiter."""
+
+    waiter: int
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the socket; a connection that is being established is abandoned."""
+
+    connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """Cancel what the connection is doing for its operation, which fails with a PoolClearedError."""
+
+    connection_id: int
+
+
+Effect: TypeAlias = Publish | Establish | Grant | Refuse | Close | Interrupt

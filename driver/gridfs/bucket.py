@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from driver.errors import GridFSFileNotFoundError, InvalidArgumentError, RevisionNotFoundError
-from driver.gridfs.download import DownloadStream, Writable
-from driver.gridfs.layout import DEFAULT_CHUNK_SIZE_BYTES
 from driver.gridfs.store import Store
-from driver.gridfs.upload import Readable, UploadOptions, UploadStream
+from driver.gridfs.streams import (
+    DEFAULT_CHUNK_SIZE_BYTES,
+    DownloadStream,
+    Readable,
+    UploadOptions,
+    UploadStream,
+    Writable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

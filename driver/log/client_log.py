@@ -9,11 +9,11 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from driver import events
-from driver.cmap.options import PoolOptions
+from driver.cmap.state import PoolOptions
 from driver.log.components import Component
 from driver.log.message import LogMessage, document_text, error_text
 from driver.log.selection import SelectionLog
-from driver.uris.uri import split_address
+from driver.uri import split_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

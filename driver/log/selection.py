@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.log.components import Component
 from driver.log.message import LogMessage, error_text
-from driver.uris.uri import split_address
+from driver.uri import split_address
 
 if TYPE_CHECKING:
     from bson import ObjectId

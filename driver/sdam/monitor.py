@@ -28,8 +28,7 @@ from driver.errors import (
     reading_handshake,
 )
 from driver.policy.deadline import NEVER
-from driver.sdam.description import ServerDescription, parse_hello
-from driver.sdam.round_trip import RoundTripTimes
+from driver.sdam.description import RoundTripTimes, ServerDescription, parse_hello
 from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:

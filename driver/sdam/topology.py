@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from bson import ObjectId
 
-    from driver.cmap.options import PoolOptions
     from driver.cmap.pool import Pool
+    from driver.cmap.state import PoolOptions
     from driver.events import Listener
     from driver.log.selection import SelectionLog
     from driver.sdam.selection import Selector, Window

@@ -17,7 +17,7 @@ from driver.execute import Executor
 from driver.log.message import document_text
 from driver.monitoring import is_sensitive
 from driver.operations.base import collection_of
-from driver.uris.uri import split_address
+from driver.uri import split_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import ObjectId
 
-from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.state import PoolOptions
 from driver.errors import DriverError, NetworkError, NetworkTimeoutError, ServerError
 from driver.options import ClientOptions
 from driver.sdam import transitions

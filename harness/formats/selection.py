@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from driver.concerns import ReadMode, ReadPreference
 from driver.errors import ConfigurationError
-from driver.sdam.description import ServerDescription, ServerType, TopologyDescription, TopologyType
-from driver.sdam.round_trip import RoundTripTimes
+from driver.sdam.description import (
+    RoundTripTimes,
+    ServerDescription,
+    ServerType,
+    TopologyDescription,
+    TopologyType,
+)
 from driver.sdam.selection import Selector, Window, least_loaded, suitable
 from harness.formats.case import Runs, failure, require
 from mongowire.system import SeededRng

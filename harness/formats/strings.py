@@ -18,7 +18,7 @@ from harness.unified.errors import ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from driver.uris.uri import ParsedURI
+    from driver.uri import ParsedURI
     from harness.formats.case import Notes
     from mongowire.documents.marks import Marked
 

@@ -8,7 +8,7 @@ from driver import AsyncClient
 from driver.concerns import ReadMode, WriteConcern
 from driver.errors import ConfigurationError, InvalidArgumentError
 from driver.options import OPTIONS, ClientOptions, read_options
-from driver.uris.uri import parse_uri, split_address
+from driver.uri import parse_uri, split_address
 
 
 def options(uri: str, **overrides: object) -> ClientOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from driver.auth.authenticator import KeyCache, ScramClient
+from driver.auth import KeyCache, ScramClient
 from fakeserver import UserSpec
 
 if TYPE_CHECKING:

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from driver.cmap.effects import Close, Establish, Grant, Interrupt, Publish, Refuse
-from driver.cmap.options import PoolOptions
-from driver.cmap.state import PoolState
+from driver.cmap.state import Close, Establish, Grant, Interrupt, PoolOptions, PoolState, Publish, Refuse
 from driver.errors import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from driver.cmap.effects import Effect
+    from driver.cmap.state import Effect
 
 
 @dataclass

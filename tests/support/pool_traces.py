@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from scripted_mongod import standalone_hello
 
 from driver.cmap.connection import RequestIds
-from driver.cmap.effects import Establish
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
-from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.state import Establish, PoolOptions
 from driver.editions import DEFAULT
 from driver.errors import DriverError, NetworkError
 from harness.sim import run_virtual

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.gridfs.bucket import GridFSBucket
-from driver.gridfs.upload import UploadOptions
+from driver.gridfs.streams import UploadOptions
 from harness.adapters.base import Invocation, UnsupportedOperation
 from harness.adapters.reference.operations import Method
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from driver.auth.authenticator import Authenticator
+from driver.auth import Authenticator
 from driver.cmap.connection import RequestIds
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import Metadata
-from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.state import PoolOptions
 from driver.options import ClientOptions
 from driver.sdam.description import ServerDescription
 from driver.sdam.error_handling import reaction

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from driver.cmap.effects import Close, Establish, Grant, Publish, Refuse
-from driver.cmap.state import PoolState
+from driver.cmap.state import Close, Establish, Grant, PoolState, Publish, Refuse
 from driver.policy.deadline import after
 from harness.adapters.reference.pools import pool_options
 from harness.adapters.reference.results import event_of, report
@@ -18,7 +17,7 @@ from harness.formats.cmap.model import name_of, operation_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from driver.cmap.effects import Effect
+    from driver.cmap.state import Effect
     from harness.formats.case import Notes
     from harness.formats.cmap.model import CmapCase
     from mongowire.documents.marks import Marked

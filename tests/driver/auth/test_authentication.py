@@ -8,7 +8,7 @@ import pytest
 
 import fakeserver
 from driver import AsyncClient
-from driver.auth.authenticator import KeyCache, ScramClient, ScramError, secret_of
+from driver.auth import KeyCache, ScramClient, ScramError, secret_of
 from driver.editions import EDITION_2026_02_20, EDITION_2026_07_08
 from driver.errors import AuthenticationError, DriverError, NetworkError, ServerError
 from driver.options import ClientOptions

@@ -14,15 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pool_traces import UNHEARD, Trace, on_shell, on_state, traces
 from stateful import thorough
 
-from driver.cmap.effects import Grant
 from driver.cmap.member import Phase, PoolMode
-from driver.cmap.options import PoolOptions
+from driver.cmap.state import Grant, PoolOptions
 from driver.errors import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from driver.cmap.effects import Effect
+    from driver.cmap.state import Effect
 
 MAX_SIZE, MAX_CONNECTING, MAX_IDLE = 4, 2, 7.0
 

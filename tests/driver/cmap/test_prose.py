@@ -13,7 +13,7 @@ import pytest
 from against_the_fake import Scene, act
 
 from driver import AsyncClient
-from driver.cmap.options import PoolOptions
+from driver.cmap.state import PoolOptions
 from driver.errors import NetworkError
 from driver.events import PoolEvent
 from fakeserver import ClusterSpec

@@ -14,11 +14,9 @@ from scripted_mongod import Drop, Silence
 
 import driver
 from driver import events
-from driver.cmap.effects import Close, Publish, Refuse
 from driver.cmap.member import PoolMode
-from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Lease
-from driver.cmap.state import PoolState
+from driver.cmap.state import Close, PoolOptions, PoolState, Publish, Refuse
 from driver.errors import (
     NetworkError,
     PoolClearedError,
@@ -35,8 +33,8 @@ from driver.sdam.error_handling import NOTHING, reaction
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from driver.cmap.effects import Effect
     from driver.cmap.pool import Pool
+    from driver.cmap.state import Effect
 
 
 def pool_of(stage: Stage, member: int = 0) -> Pool:

@@ -30,8 +30,8 @@ from driver.client import OptionWarning
 from driver.cmap.connection import RequestIds
 from driver.cmap.handshake import Handshake
 from driver.cmap.metadata import MAX_METADATA_SIZE, Metadata, client_metadata, fitted
-from driver.cmap.options import PoolOptions
 from driver.cmap.pool import Pool, PoolPorts
+from driver.cmap.state import PoolOptions
 from driver.editions import EDITION_2026_02_20
 from driver.errors import (
     AuthenticationError,

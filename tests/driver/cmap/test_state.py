@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driver.cmap.member import PoolMode
-from driver.cmap.options import PoolOptions
+from driver.cmap.state import PoolOptions
 from driver.errors import (
     NetworkError,
     PoolClearedError,
@@ -27,7 +27,7 @@ from driver.policy.deadline import after
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from driver.cmap.effects import Effect
+    from driver.cmap.state import Effect
 
 
 @pytest.mark.spec("CMAP-37", "CMAP-40", "CMAP-66", "CMAP-165")

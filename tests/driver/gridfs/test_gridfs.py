@@ -22,8 +22,7 @@ from driver.errors import (
     RevisionNotFoundError,
     ServerError,
 )
-from driver.gridfs.layout import Layout
-from driver.gridfs.upload import UploadOptions
+from driver.gridfs.streams import Layout, UploadOptions
 
 # How a file lies in its chunks.
 

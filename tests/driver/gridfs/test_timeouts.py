@@ -10,7 +10,7 @@ from bucket_scenes import play
 
 from driver import GridFSBucket
 from driver.errors import DriverError, OperationTimeoutError
-from driver.gridfs.upload import UploadOptions
+from driver.gridfs.streams import UploadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -21,7 +21,7 @@ from driver.errors import (
     ServerError,
     WriteError,
 )
-from driver.operations.batches import fitting, runs
+from driver.operations.bulk import fitting, runs
 from driver.operations.models import (
     DeleteMany,
     DeleteOne,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talking import Deployment, Talker, play
 
-from driver.auth.authenticator import KeyCache, ScramClient
+from driver.auth import KeyCache, ScramClient
 from fakeserver import ClusterSpec, UserSpec
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Authentication: who the client is, and the conversations that prove it (Authentication)."""

@@ -1,1 +1,0 @@
-"""Connection strings: their parts, and the values of their options."""
