@@ -186,7 +186,9 @@ def _rounding(name: str, mode: str, through: Callable[[float], int]) -> None:
         _number(name, value)
         if isinstance(value, Decimal128):
             return Decimal128(value.to_decimal().quantize(_ONE, rounding=mode, context=DECIMAL128))
-        return float(through(value)) if isinstance(value, float) and math.isfinite(value) else value
+        if not isinstance(value, float) or not math.isfinite(value):
+            return value
+        return math.copysign(through(value), value)  # a zero keeps its sign
 
 
 _ONE: Final = decimal.Decimal(1)
@@ -211,7 +213,7 @@ def _to_place(name: str, mode: str) -> None:
         with decimal.localcontext(prec=_EXACT):
             rounded = number.quantize(decimal.Decimal(1).scaleb(-digits), rounding=mode)
         if isinstance(value, Decimal128):
-            return Decimal128(DECIMAL128.plus(rounded))
+            return Decimal128(DECIMAL128.create_decimal(rounded))
         if isinstance(value, float):
             return float(rounded)
         if not INT64_MIN <= rounded <= INT64_MAX:
@@ -224,6 +226,8 @@ def _place(name: str, digits_wanted: Any) -> int:
     """Return the digits after the point that are kept, negative before it. Raises `CommandError`."""
     if not is_number(digits_wanted):
         raise CommandError(16004, f"can't convert from BSON type {type_name(digits_wanted)} to long")
+    if isinstance(digits_wanted, float) and not INT64_MIN <= digits_wanted < INT64_MAX:
+        raise CommandError(31109, f"Can't coerce out of range value {show(digits_wanted)} to long")
     digits = whole(digits_wanted)
     if digits is None:
         raise CommandError(51082, f"precision argument to  {name} must be a integral value")
@@ -242,6 +246,8 @@ def _real(
     of_double: Callable[[float], float],
     of_decimal: Callable[[decimal.Decimal], decimal.Decimal],
     check: Callable[[Any], None] | None = None,
+    *,
+    logarithm: bool = False,
 ) -> Callable[[Any], Any]:
     """Enter an operator of one number, which for a decimal has a decimal's digits."""
 
@@ -250,7 +256,8 @@ def _real(
     def _calculate(value: Any) -> Any:
         number = exact(_number(name, value))
         if is_nan(value):
-            return value if isinstance(value, Decimal128) else math.nan
+            # A logarithm of what is no number is a double's, whichever the type.
+            return value if isinstance(value, Decimal128) and not logarithm else math.nan
         if check is not None:
             check(number)
         if isinstance(value, Decimal128):
@@ -277,8 +284,8 @@ def _positive(code: int, what: str) -> Callable[[Any], None]:
 
 
 _real("$sqrt", math.sqrt, exactly.sqrt, _not_negative)
-_real("$ln", math.log, exactly.ln, _positive(28766, "$ln's argument"))
-_real("$log10", math.log10, exactly.log10, _positive(28761, "$log10's argument"))
+_real("$ln", math.log, exactly.ln, _positive(28766, "$ln's argument"), logarithm=True)
+_real("$log10", math.log10, exactly.log10, _positive(28761, "$log10's argument"), logarithm=True)
 exponential: Final = _real("$exp", math.exp, exactly.exp)
 
 
@@ -294,6 +301,8 @@ def _log(value: Any, base: Any) -> Any:
         raise CommandError(
             28759, f"$log's base must be a positive number not equal to 1, but is {show(base)}"
         )
+    if is_nan(value) or is_nan(base):
+        return math.nan
     if isinstance(value, Decimal128) or isinstance(base, Decimal128):
         return exactly.rounded(exactly.log(to_decimal(value), to_decimal(base)))
     return math.log(value) / math.log(base)

@@ -6,13 +6,22 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.functions import FunctionTable, all_there, null_in, nullish
+from fakeserver.storage.expressions.functions import (
+    FunctionTable,
+    NamedArguments,
+    Wording,
+    all_there,
+    null_in,
+    nullish,
+)
 from fakeserver.storage.expressions.set_operators import key_of
 from fakeserver.storage.values.memory import VALUE_BYTES, check_array, check_length
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.sorting import sort_values
 from fakeserver.storage.values.types import (
+    INT32_MAX,
+    INT32_MIN,
     MISSING,
     as_mapping,
     is_number,
@@ -137,7 +146,9 @@ def _reverse(array: Any) -> Any:
 
 
 @function("$indexOfArray", 2, 4, folds=True)
-def _index_of(array: Any, value: Any, start: Any = 0, end: Any = MISSING, *, fold: Fold | None = None) -> Any:
+def _index_of(
+    array: Any, value: Any, start: Any = 0, end: Any = INT32_MAX, *, fold: Fold | None = None
+) -> Any:
     if nullish(array):
         return None
     if not isinstance(array, list):
@@ -145,24 +156,25 @@ def _index_of(array: Any, value: Any, start: Any = 0, end: Any = MISSING, *, fol
             40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}"
         )
     key = key_of(value, fold)
-    first = search_index("$indexOfArray", "starting index", start)
-    last = (
-        len(array) if end is MISSING else min(search_index("$indexOfArray", "ending index", end), len(array))
-    )
+    first = search_index("$indexOfArray", "starting index", start, _INDEX_OF_ARRAY)
+    last = min(search_index("$indexOfArray", "ending index", end, _INDEX_OF_ARRAY), len(array))
     return next((index for index in paced(range(first, last)) if key_of(array[index], fold) == key), -1)
 
 
-def search_index(name: str, what: str, value: Any) -> int:
-    """Return a bound of a search. Raises `CommandError` 40096 or 40097 for what is none."""
+_INDEX_OF_ARRAY: Final = (9711600, 9711601)
+
+
+def search_index(name: str, what: str, value: Any, codes: tuple[int, int] = (40096, 40097)) -> int:
+    """Return a bound of a search. Raises `CommandError` for what is no 32-bit integer, or is negative."""
     number = whole(value)
-    if number is None:
+    if number is None or not INT32_MIN <= number <= INT32_MAX:
         raise CommandError(
-            40096,
-            f"{name}requires an integral {what}, found a value of type: {type_name(value)}, with value: "
+            codes[0],
+            f"{name} requires an integral {what}, found a value of type: {type_name(value)}, with value: "
             f"{show(value)}",
         )
     if number < 0:
-        raise CommandError(40097, f"{name} requires a nonnegative {what}, found: {show(value)}")
+        raise CommandError(codes[1], f"{name} requires a nonnegative {what}, found: {show(value)}")
     return number
 
 
@@ -197,9 +209,18 @@ def _limit(name: str, code: int, value: Any) -> int:
     return number
 
 
-@function("$zip", named=True)
+@function(
+    "$zip",
+    arguments=NamedArguments(
+        34460,
+        34464,
+        {"inputs": 34465},
+        {"defaults": MISSING, "useLongestLength": False},
+        Wording("{name} only supports an object as an argument, found {found}"),
+    ),
+)
 def _zip(parts: dict[str, Any]) -> Any:
-    inputs = parts.get("inputs", [])
+    inputs = parts["inputs"]
     if not isinstance(inputs, list):
         raise CommandError(34461, f"inputs must be an array of expressions, found {type_name(inputs)}")
     if not inputs:
@@ -237,19 +258,23 @@ def _check_defaults(parts: dict[str, Any], count: int) -> None:
         raise CommandError(34467, "defaults and inputs must have the same length")
 
 
-def _check_sort_array(parts: Any) -> None:
-    if not is_object(parts):
-        found = type_name(parts)
-        raise CommandError(2942500, f"$sortArray requires an object as an argument, found: {found}")
-    for key in parts:
-        if key not in {"input", "sortBy"}:
-            raise CommandError(2942501, f"$sortArray found an unknown argument: {key}")
-    for code, key in ((2942502, "input"), (2942503, "sortBy")):
-        if key not in parts:
-            raise CommandError(code, f"$sortArray requires '{key}' to be specified")
+_SORT_ARRAY: Final = NamedArguments(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
 
 
-@function("$sortArray", named=True, parse=_check_sort_array, refuses=True, folds=True)
+def _literal_order(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with `sortBy` as it stands, for it is no expression. Raises `CommandError`."""
+    by = parts["sortBy"]
+    if is_object(by):
+        if not by or any(whole(direction) not in (1, -1) for direction in by.values()):
+            raise CommandError(2942505, f"The $sort element value must be either 1 or -1, found: {show(by)}")
+    elif not is_number(by):
+        raise CommandError(2942507, f"The $sort must be an object or a number, found: {type_name(by)}")
+    elif whole(by) not in (1, -1):
+        raise CommandError(2942506, f"The $sort element value must be either 1 or -1, found: {show(by)}")
+    return {**parts, "sortBy": {"$literal": by}}
+
+
+@function("$sortArray", parse=_literal_order, folds=True, arguments=_SORT_ARRAY)
 def _sort_array(parts: dict[str, Any], *, fold: Fold | None = None) -> Any:
     items = parts["input"]
     if nullish(items):
@@ -349,11 +374,21 @@ def merge_objects(*values: Any) -> dict[str, Any]:
     return merged
 
 
+_N_OF: Final = NamedArguments(
+    5787900,
+    5787901,
+    {"n": 5787906, "input": 5787907},
+    wording=Wording(
+        "specification must be an object; found {found}",
+        "Unknown argument for 'n' operator: {key}",
+        "Missing value for '{key}'",
+    ),
+)
+
+
 def _n_of(name: str, take: Callable[[list[Any], int, Fold | None], list[Any]]) -> None:
-    @function(name, named=True, folds=True)
+    @function(name, arguments=_N_OF, folds=True)
     def _call(arguments: dict[str, Any], *, fold: Fold | None = None) -> Any:
-        if arguments.keys() != {"n", "input"}:
-            raise CommandError(5787907, f"{name} takes 'n' and 'input', and nothing else")
         items = arguments["input"]
         if not isinstance(items, list):
             raise CommandError(5788200, "Input must be an array")

@@ -22,24 +22,25 @@ from fakeserver.storage.expressions import (
     trigonometry,
     type_operators,
 )
-from fakeserver.storage.expressions.forms import FORMS, null_if_missing
-from fakeserver.storage.expressions.functions import FunctionTable
+from fakeserver.storage.expressions.forms import FORMS, check_variable, null_if_missing
+from fakeserver.storage.expressions.functions import FunctionTable, is_constant
 from fakeserver.storage.expressions.scripted import compile_function
+from fakeserver.storage.values.memory import checked_text
 from fakeserver.storage.values.pacing import order_at_leisure, paced
-from fakeserver.storage.values.paths import gather, split
+from fakeserver.storage.values.paths import field_path, gather
 from fakeserver.storage.values.printing import show, show_document
-from fakeserver.storage.values.types import MISSING, order, truthy, type_name
+from fakeserver.storage.values.types import MISSING, order, truthy
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.storage.expressions.functions import Function
+    from fakeserver.storage.expressions.functions import Function, NamedArguments
     from fakeserver.storage.port.scope import Evaluate, Frame, Scope
 
 _UNDEFINED_VARIABLE: Final = 17276
 _NOT_ONE_FIELD: Final = 15983
-_INVALID_PATH: Final = 16872
+_NO_PATH: Final = 16872
 
 FUNCTIONS: Final = FunctionTable.merge(
     arithmetic_operators.functions,
@@ -85,17 +86,24 @@ class Compiler:
         if isinstance(expression, list):
             compiled = [self.compile(item) for item in paced(expression)]
             return lambda frame: [null_if_missing(item(frame)) for item in paced(compiled)]
+        if type(expression) is str:
+            checked_text(expression)
         return lambda _frame: expression
+
+    def is_constant(self, expression: Any) -> bool:
+        """Return whether an expression has one value for all documents, which no operator around it binds."""
+        return is_constant(expression, self.names - self.scope.names())
 
     def within(self, *names: str) -> Compiler:
         """Return a compiler in which more variables are defined."""
         return Compiler(self.scope, self.names | frozenset(names))
 
     def _variable(self, text: str) -> Evaluate:
-        name, _, rest = text.partition(".")
+        name = text.partition(".")[0]
+        check_variable(name, read=True)
         if name not in self.names:
             raise CommandError(_UNDEFINED_VARIABLE, f"Use of undefined variable: {name}")
-        parts = split(rest) if rest else ()
+        parts = field_path(text)[1:]
         return lambda frame: gather(frame.get(name, MISSING), parts)
 
     def _object(self, document: dict[str, Any]) -> Evaluate:
@@ -128,27 +136,31 @@ class Compiler:
         if function is None:
             raise _unrecognized(name)
         arguments = argument if isinstance(argument, list) else [argument]
-        if function.named:
-            return self._named(function, argument)
+        if function.arguments is not None:
+            return self._named(function, function.arguments, argument)
         function.check(len(arguments))
+        if function.parse_each is not None:
+            self._check_constants(function.parse_each, arguments)
         compiled = [self.compile(item) for item in paced(arguments)]
         if function.folds:
             fold = self.scope.fold
             return lambda frame: function.call(*[item(frame) for item in paced(compiled)], fold=fold)
         return lambda frame: function.call(*[item(frame) for item in paced(compiled)])
 
-    def _named(self, function: Function, argument: Any) -> Evaluate:
+    def _check_constants(self, check: Callable[[Any], None], arguments: list[Any]) -> None:
+        """Have an operator see those of its arguments that are the same for all documents."""
+        for argument in paced(arguments):
+            if self.is_constant(argument):
+                check(self.compile(argument)(self.scope.frame({})))
+
+    def _named(self, function: Function, known: NamedArguments, argument: Any) -> Evaluate:
         name, call = function.name, function.call
         if name in date_operators.PARTS:
             argument = date_operators.part_arguments(name, argument)
-        if function.parse is not None and (function.refuses or isinstance(argument, dict)):
-            function.parse(argument)
-        if not isinstance(argument, dict):
-            raise CommandError(
-                ErrorCode.FAILED_TO_PARSE,
-                f"{name} expects an object of named arguments but found: {type_name(argument)}",
-            )
-        compiled = {key: self.compile(value) for key, value in argument.items()}
+        arguments = known.read(name, argument)
+        if function.parse is not None:
+            arguments = function.parse(arguments)
+        compiled = {key: self.compile(value) for key, value in arguments.items()}
         if function.folds:
             fold = self.scope.fold
             return lambda frame: call({key: value(frame) for key, value in compiled.items()}, fold=fold)
@@ -160,9 +172,10 @@ def _unrecognized(name: str) -> CommandError:
 
 
 def _field(path: str) -> Evaluate:
-    if not path or path.startswith(".") or path.endswith("."):
-        raise CommandError(_INVALID_PATH, f"'${path}' starts with an invalid character for a field path")
-    parts = split(path)
+    if not path:
+        raise CommandError(_NO_PATH, "'$' by itself is not a valid FieldPath")
+    # The path behind the variable of the document: what begins with a dot has an empty name in it.
+    parts = field_path(f"CURRENT.{path}")[1:]
     return lambda frame: gather(frame["CURRENT"], parts)
 
 
@@ -213,7 +226,11 @@ def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
     return lambda _frame: argument
 
 
-def _rand(compiler: Compiler, _argument: Any) -> Evaluate:
+def _rand(compiler: Compiler, argument: Any) -> Evaluate:
+    if not isinstance(argument, dict | list):
+        raise CommandError(10065, "invalid parameter: expected an object ($rand)")
+    if argument:
+        raise CommandError(3040501, "$rand does not currently accept arguments")
     rng = compiler.scope.rng
     return lambda _frame: rng.random() if rng is not None else 0.0
 
@@ -239,7 +256,12 @@ def _and(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _or(compiler: Compiler, argument: Any) -> Evaluate:
-    items = [compiler.compile(item) for item in paced(argument if isinstance(argument, list) else [argument])]
+    wanted = argument if isinstance(argument, list) else [argument]
+    items = [compiler.compile(item) for item in paced(wanted)]
+    # One that is true for all documents decides before any other is evaluated.
+    frame = compiler.scope.frame({})
+    if any(compiler.is_constant(item) and truthy(items[at](frame)) for at, item in enumerate(wanted)):
+        return lambda _frame: True
     return lambda frame: any(truthy(item(frame)) for item in paced(items))
 
 

@@ -17,10 +17,11 @@ from bson import Binary, Decimal128, Int64, ObjectId, Timestamp
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.values import calendar
-from fakeserver.storage.values.arithmetic import to_decimal
-from fakeserver.storage.values.dates import date_of, is_date
+from fakeserver.storage.values.arithmetic import DECIMAL128, to_decimal
+from fakeserver.storage.values.dates import date_of, date_of_id, is_date
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.sizes import MAX_USER_BYTES
 from fakeserver.storage.values.types import (
     INT32_MAX,
     INT32_MIN,
@@ -104,9 +105,12 @@ def to_text(value: Any, format_name: str) -> str:
     if format_name == "uuid" and not is_uuid:
         raise _textless(value, "UUID")
     try:
-        return _WRITERS[format_name](data)
+        text = _WRITERS[format_name](data)
     except UnicodeDecodeError:
         raise _textless(value, "UTF-8 string") from None
+    if len(text) >= MAX_USER_BYTES or len(data) >= MAX_USER_BYTES:
+        raise _textless(value, "string of less than 16MB")
+    return text
 
 
 def _textless(value: Any, what: str) -> CommandError:
@@ -371,11 +375,7 @@ def _to_double(value: Any) -> float:
         return float(milliseconds(value))
     if type(value) is not str and not isinstance(value, bool) and not is_number(value):
         raise _unsupported(value, "double")
-    if type(value) is str:
-        _check_no_hexadecimal(value)
-        if not _REAL.fullmatch(value):
-            raise _unparsable(value, "Did not consume whole string.")
-    number = float(exact(value))
+    number = _parsed_double(value) if type(value) is str else float(exact(value))
     if isinstance(value, Decimal128) and _vanishes(value.to_decimal(), number):
         raise _overflow(value)
     if math.isinf(number) and not (
@@ -385,6 +385,25 @@ def _to_double(value: Any) -> float:
             raise _unparsable(value, "Out of range")
         raise _overflow(value)
     return number
+
+
+def _parsed_double(text: str) -> float:
+    """Return the double that a text shows, as C reads it: hexadecimal too, where a sign stands in front."""
+    _check_no_hexadecimal(text)
+    if _HEXADECIMAL.fullmatch(text):
+        return float.fromhex(text)
+    if not _REAL.fullmatch(text):
+        raise _unparsable(text, "Did not consume whole string.")
+    number = float(text)
+    if number == 0 and _NOT_ZERO.match(text):
+        raise _unparsable(text, "Out of range")
+    return number
+
+
+_HEXADECIMAL: Final = re.compile(
+    r"[+-]0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE
+)
+_NOT_ZERO: Final = re.compile("[^1-9e]*[1-9]", re.IGNORECASE)
 
 
 def _vanishes(number: decimal.Decimal, double: float) -> bool:
@@ -405,6 +424,8 @@ def _to_decimal(value: Any) -> Decimal128:
             raise _unparsable(value, "Failed to parse string to decimal")
         try:
             number = Decimal128(value)
+        except decimal.Inexact:  # more digits than there are places for
+            number = Decimal128(DECIMAL128.create_decimal(value))
         except decimal.DecimalException:
             raise _unparsable(value, "Conversion from string to decimal would overflow") from None
         if number.to_decimal().is_infinite() and "inf" not in value.lower():
@@ -434,7 +455,7 @@ def _to_date(value: Any) -> Any:
     if is_date(value):
         return value
     if isinstance(value, ObjectId):
-        return value.generation_time.replace(tzinfo=None)
+        return date_of_id(value)
     if isinstance(value, Timestamp):
         return date_of(value.time * 1000)
     if type(value) is str:

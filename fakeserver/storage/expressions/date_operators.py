@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.functions import FunctionTable, nullish
+from fakeserver.storage.expressions.functions import FunctionTable, NamedArguments, Wording, nullish
 from fakeserver.storage.values import calendar
-from fakeserver.storage.values.dates import YEARS_OF_A_CYCLE, Date, folded, folded_year
+from fakeserver.storage.values.dates import YEARS_OF_A_CYCLE, Date, date_of_id, folded, folded_year
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import INT64_MAX, INT64_MIN, MISSING, type_name, whole
 from mongowire.codes import ErrorCode
@@ -37,7 +37,7 @@ def to_date(value: Any, code: int = _NOT_A_DATE) -> Date:
     if isinstance(value, Timestamp):
         return value.as_datetime().replace(tzinfo=None)
     if isinstance(value, ObjectId):
-        return value.generation_time.replace(tzinfo=None)
+        return date_of_id(value)
     raise CommandError(code, f"can't convert from BSON type {type_name(value)} to Date")
 
 
@@ -57,56 +57,55 @@ def _zone(name: str, value: Any) -> dt.tzinfo | None:
 # The names of arguments.
 
 
-class _Names(NamedTuple):
-    """The arguments of an operator, and the codes of what is no object, unknown, or missing."""
-
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
-    no_object: int
-    unknown: int
-    missing: tuple[int, ...]
-
-    def parse(self, name: str) -> Callable[[Any], None]:
-        """Return the check of an operator's arguments, which raises `CommandError`."""
-
-        def check(argument: Any) -> None:
-            if not isinstance(argument, dict):
-                raise CommandError(
-                    self.no_object,
-                    f"{name} only supports an object as its argument, found {type_name(argument)}",
-                )
-            for key in argument:
-                if key not in self.required and key not in self.optional:
-                    expected = ", ".join((*self.required, *self.optional))
-                    raise CommandError(
-                        self.unknown,
-                        f"Unrecognized argument to {name}: {key}. Expected arguments are {expected}.",
-                    )
-            for key, code in zip(self.required, self.missing, strict=True):
-                if key not in argument:
-                    raise CommandError(code, f"Missing '{key}' parameter to {name}")
-
-        return check
+_WORDING: Final = Wording(
+    "{name} only supports an object as its argument, found {found}",
+    "Unrecognized argument to {name}: {key}",
+    "Missing '{key}' parameter to {name}",
+)
 
 
-_ARITHMETIC: Final = _Names(("startDate", "unit", "amount"), ("timezone",), 5166400, 5166401, (5166402,) * 3)
-_ARGUMENTS: Final[Mapping[str, _Names]] = {
+def _names(
+    required: Mapping[str, int], optional: tuple[str, ...], no_object: int, unknown: int
+) -> NamedArguments:
+    return NamedArguments(no_object, unknown, required, dict.fromkeys(optional, MISSING), _WORDING)
+
+
+_ARITHMETIC: Final = _names(
+    dict.fromkeys(("startDate", "unit", "amount"), 5166402), ("timezone",), 5166400, 5166401
+)
+_ARGUMENTS: Final[Mapping[str, NamedArguments]] = {
     "$dateAdd": _ARITHMETIC,
     "$dateSubtract": _ARITHMETIC,
-    "$dateDiff": _Names(("startDate", "endDate", "unit"), ("timezone", "startOfWeek"),
-                        5166301, 5166302, (5166303, 5166304, 5166305)),
-    "$dateTrunc": _Names(("date", "unit"), ("binSize", "timezone", "startOfWeek"),
-                         5439007, 5439008, (5439009, 5439010)),
-    "$dateToParts": _Names(("date",), ("timezone", "iso8601"), 40524, 40520, (40522,)),
-    "$dateToString": _Names(("date",), ("format", "timezone", "onNull"), 18629, 18534, (18628,)),
-    "$dateFromString": _Names(("dateString",), ("format", "timezone", "onError", "onNull"),
-                              40540, 40541, (40542,)),
-    "$dateFromParts": _Names((), ("year", "isoWeekYear", "month", "isoWeek", "day", "isoDayOfWeek", "hour",
-                                  "minute", "second", "millisecond", "timezone"), 40519, 40518, ()),
-}  # fmt: skip
+    "$dateDiff": _names(
+        {"startDate": 5166303, "endDate": 5166304, "unit": 5166305},
+        ("timezone", "startOfWeek"),
+        5166301,
+        5166302,
+    ),
+    "$dateTrunc": _names(
+        {"date": 5439009, "unit": 5439010}, ("binSize", "timezone", "startOfWeek"), 5439007, 5439008
+    ),
+    "$dateToParts": _names({"date": 40522}, ("timezone", "iso8601"), 40524, 40520),
+    "$dateToString": _names({"date": 18628}, ("format", "timezone", "onNull"), 18629, 18534),
+    "$dateFromString": _names(
+        {"dateString": 40542}, ("format", "timezone", "onError", "onNull"), 40540, 40541
+    ),
+    "$dateFromParts": _names(
+        {},
+        (
+            *("year", "isoWeekYear", "month", "isoWeek", "day", "isoDayOfWeek"),
+            *("hour", "minute", "second", "millisecond", "timezone"),
+        ),
+        40519,
+        40518,
+    ),
+}
+_OF_A_PART: Final = _names({"date": 40539}, ("timezone",), 40535, 40535)
 
 
-def _operator(name: str, check: Callable[[Any], None] | None = None) -> Callable[[Call], Call]:
+def _operator(
+    name: str, parse: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+) -> Callable[[Call], Call]:
     """Enter an operator of named arguments; those that lead nowhere are null."""
 
     def enter(call: Call) -> Call:
@@ -116,9 +115,7 @@ def _operator(name: str, check: Callable[[Any], None] | None = None) -> Callable
             except OverflowError:  # beyond 64 bits of milliseconds
                 raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
-        names = _ARGUMENTS.get(name)
-        parse = check or (None if names is None else names.parse(name))
-        functions.function(name, named=True, parse=parse, refuses=parse is not None)(with_nulls)
+        functions.function(name, parse=parse, arguments=_ARGUMENTS.get(name, _OF_A_PART))(with_nulls)
         return call
 
     return enter
@@ -216,18 +213,18 @@ _DATE: Final = ("year", "month", "day")
 _TIME: Final = ("hour", "minute", "second", "millisecond")
 
 
-def _check_parts(argument: Any) -> None:
-    """Refuse parts that are unknown, or of two calendars. Raises `CommandError`."""
-    _ARGUMENTS["$dateFromParts"].parse("$dateFromParts")(argument)
+def _of_one_calendar(argument: dict[str, Any]) -> dict[str, Any]:
+    """Refuse parts of two calendars. Raises `CommandError`."""
     natural, iso = (argument.keys() & names for names in (_DATE, _ISO_DATE))
     if "year" not in natural and "isoWeekYear" not in iso:
         raise CommandError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
     if natural and iso:
         code = 40489 if "year" in natural else 40525
         raise CommandError(code, "$dateFromParts does not allow mixing natural dates with ISO dates")
+    return argument
 
 
-@_operator("$dateFromParts", _check_parts)
+@_operator("$dateFromParts", _of_one_calendar)
 def _date_from_parts(arguments: dict[str, Any]) -> Any:
     names = _ISO_DATE if "isoWeekYear" in arguments else _DATE
     where = _zone("$dateFromParts", arguments.get("timezone", MISSING))
@@ -391,7 +388,7 @@ def _date_trunc(arguments: dict[str, Any]) -> Any:
         )
     unit = _unit("$dateTrunc", arguments["unit"])
     week_start, where = _week_start("$dateTrunc", arguments), _given_zone("$dateTrunc", arguments)
-    return calendar.truncate(to_date(arguments["date"], 5439012), unit, count, where, week_start)
+    return calendar.truncate(to_date(arguments["date"], 5166307), unit, count, where, week_start)
 
 
 def _is_null(arguments: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.functions import is_constant, nullish
+from fakeserver.storage.expressions.functions import NamedArguments, Wording, nullish
 from fakeserver.storage.values.memory import Budget, check_value, too_much
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show
@@ -24,6 +24,7 @@ from fakeserver.storage.values.types import (
     whole,
 )
 from fakeserver.waiting.interrupts import interruptible
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,50 +32,50 @@ if TYPE_CHECKING:
     from fakeserver.storage.expressions.compiler import Compiler
     from fakeserver.storage.port.scope import Evaluate, Frame
 
-_CODES: Final[Mapping[str, tuple[int, int, tuple[int, ...]]]] = {
-    "$cond": (17080, 17083, (17080, 17081, 17082)),
-    "$let": (16874, 16875, (16876, 16877)),
-    "$map": (16878, 16879, (16880, 16882)),
-    "$filter": (28646, 28647, (28648, 28650)),
-    "$reduce": (40075, 40076, (40077, 40078, 40079)),
-    "$getField": (3041701, 3041701, (3041702, 3041703)),
-    "$setField": (4161100, 4161101, (4161102, 4161109, 4161103)),
-    "$unsetField": (4161100, 4161101, (4161102, 4161109)),
-}
-"""Codes of a server for no object, for an unknown argument, and for each that is missing."""
+_WORDING: Final = Wording(
+    no_object="{name} only supports an object as its argument",
+    unknown="Unrecognized parameter to {name}: {key}",
+    missing="Missing '{key}' parameter to {name}",
+)
+
+_COND: Final = NamedArguments(17080, 17083, {"if": 17080, "then": 17081, "else": 17082}, wording=_WORDING)
+_LET: Final = NamedArguments(16874, 16875, {"vars": 16876, "in": 16877}, wording=_WORDING)
+_MAP: Final = NamedArguments(16878, 16879, {"input": 16880, "in": 16882}, {"as": "this"}, _WORDING)
+_FILTER: Final = NamedArguments(
+    28646, 28647, {"input": 28648, "cond": 28650}, {"as": "this", "limit": None}, _WORDING
+)
+_REDUCE: Final = NamedArguments(
+    40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079}, wording=_WORDING
+)
+_GET_FIELD: Final = NamedArguments(3041701, 3041701, {"field": 3041702, "input": 3041703}, wording=_WORDING)
+_SET_FIELD: Final = NamedArguments(
+    4161100, 4161101, {"field": 4161102, "value": 4161103, "input": 4161109}, wording=_WORDING
+)
+_UNSET_FIELD: Final = NamedArguments(4161100, 4161101, {"field": 4161102, "input": 4161109}, wording=_WORDING)
 
 
-def _parts(
-    name: str, argument: Any, required: tuple[str, ...], optional: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the named arguments of an operator. Raises `CommandError` with the operator's own codes."""
-    no_object, unknown, missing = _CODES[name]
-    known = optional or {}
-    if not is_object(argument):
-        raise CommandError(no_object, f"{name} only supports an object as its argument")
-    for key in argument:
-        if key not in required and key not in known:
-            raise CommandError(unknown, f"Unrecognized parameter to {name}: {key}")
-    for code, key in zip(missing, required, strict=True):
-        if key not in argument:
-            raise CommandError(code, f"Missing '{key}' parameter to {name}")
-    return {**known, **argument}
+def check_variable(name: str, *, read: bool = False) -> None:
+    """Refuse the name of a variable that no user can bind, or `read`. Raises `CommandError`."""
+    if not name:
+        raise _no_variable("empty variable names are not allowed")
+    if not ("a" <= name[0] <= "z" or name[0] >= "\x80" or (read and "A" <= name[0] <= "Z")):
+        what = "a variable name" if read else "a user variable name"
+        raise _no_variable(f"'{name}' starts with an invalid character for {what}")
+    for character in name:
+        if not ((character.isascii() and (character.isalnum() or character == "_")) or character >= "\x80"):
+            raise _no_variable(f"'{name}' contains an invalid character for a variable name: '{character}'")
+
+
+def _no_variable(text: str) -> CommandError:
+    return CommandError(ErrorCode.FAILED_TO_PARSE, text)
 
 
 def _variable(name: Any) -> str:
     """Return the name of a variable that a user binds. Raises `CommandError`."""
-    if type(name) is not str or not name:
-        raise CommandError(16866, "empty variable names are not allowed")
-    if name == "CURRENT":
-        return name
-    if not ("a" <= name[0] <= "z" or name[0] >= "\x80"):
-        raise CommandError(16867, f"'{name}' starts with an invalid character for a user variable name")
-    for character in name:
-        if not ((character.isascii() and (character.isalnum() or character == "_")) or character >= "\x80"):
-            raise CommandError(
-                16868, f"'{name}' contains an invalid character for a variable name: '{character}'"
-            )
-    return name
+    text = name if type(name) is str else ""
+    if text != "CURRENT":
+        check_variable(text)
+    return text
 
 
 def null_if_missing(value: Any) -> Any:
@@ -88,7 +89,9 @@ def _cond(compiler: Compiler, argument: Any) -> Evaluate:
             message = f"Expression $cond takes exactly 3 arguments. {len(argument)} were passed in."
             raise CommandError(16020, message)
         argument = dict(zip(("if", "then", "else"), argument, strict=True))
-    parts = _parts("$cond", argument, ("if", "then", "else"))
+    if not is_object(argument):
+        raise CommandError(16020, "Expression $cond takes exactly 3 arguments. 1 were passed in.")
+    parts = _COND.read("$cond", argument)
     condition, then, otherwise = (compiler.compile(parts[key]) for key in ("if", "then", "else"))
     return lambda frame: then(frame) if truthy(condition(frame)) else otherwise(frame)
 
@@ -121,6 +124,11 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
         raise CommandError(40068, "$switch requires at least one branch")
     branches = [_branch(compiler, each) for each in paced(listed)]
     default = compiler.compile(argument["default"]) if "default" in argument else None
+    if default is None and all(_is_false(compiler, branch["case"]) for branch in paced(listed)):
+        message = (
+            "One cannot execute a switch statement where all the cases evaluate to false without a default."
+        )
+        raise CommandError(40069, message)
 
     def evaluate(frame: Frame) -> Any:
         for case, then in paced(branches):
@@ -133,6 +141,11 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
         return default(frame)
 
     return evaluate
+
+
+def _is_false(compiler: Compiler, case: Any) -> bool:
+    """Return whether a case is the same for all documents, and not true."""
+    return compiler.is_constant(case) and not truthy(compiler.compile(case)(compiler.scope.frame({})))
 
 
 def _branch(compiler: Compiler, branch: Any) -> tuple[Evaluate, Evaluate]:
@@ -148,9 +161,11 @@ def _branch(compiler: Compiler, branch: Any) -> tuple[Evaluate, Evaluate]:
 
 
 def _let(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$let", argument, ("vars", "in"))
-    if not is_object(parts["vars"]):
+    parts = _LET.read("$let", argument)
+    if not isinstance(parts["vars"], list) and not is_object(parts["vars"]):
         raise CommandError(10065, "invalid parameter: expected an object (vars)")
+    if not is_object(parts["vars"]):
+        raise _no_variable(f"invalid parameter: expected an object (vars), found {type_name(parts['vars'])}")
     variables = {_variable(name): compiler.compile(value) for name, value in paced(parts["vars"].items())}
     made = frozenset(name for name, value in paced(parts["vars"].items()) if isinstance(value, dict | list))
     body = compiler.within(*variables).compile(parts["in"])
@@ -173,7 +188,7 @@ def _input_array(code: int, name: str, value: Any) -> list[Any] | None:
 
 
 def _map(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$map", argument, ("input", "in"), {"as": "this"})
+    parts = _MAP.read("$map", argument)
     source, name = compiler.compile(parts["input"]), _variable(parts["as"])
     body = compiler.within(name).compile(parts["in"])
 
@@ -193,7 +208,7 @@ def _map(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _filter(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$filter", argument, ("input", "cond"), {"as": "this", "limit": None})
+    parts = _FILTER.read("$filter", argument)
     source, limit = compiler.compile(parts["input"]), compiler.compile(parts["limit"])
     name = _variable(parts["as"])
     condition = compiler.within(name).compile(parts["cond"])
@@ -223,7 +238,7 @@ def _limit(value: Any) -> int | None:
 
 
 def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$reduce", argument, ("input", "initialValue", "in"))
+    parts = _REDUCE.read("$reduce", argument)
     source, initial = compiler.compile(parts["input"]), compiler.compile(parts["initialValue"])
     body = compiler.within("this", "value").compile(parts["in"])
 
@@ -240,12 +255,13 @@ def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _get_field(compiler: Compiler, argument: Any) -> Evaluate:
-    if not isinstance(argument, dict) or "field" not in argument:
+    # An object that is an expression names the field, as any other value does.
+    if not is_object(argument) or next(iter(argument), "").startswith("$"):
         argument = {"field": argument, "input": "$$CURRENT"}
-    parts = _parts("$getField", argument, ("field", "input"))
+    parts = _GET_FIELD.read("$getField", argument)
     name, source = compiler.compile(parts["field"]), compiler.compile(parts["input"])
-    if is_constant(parts["field"]):
-        _field_name(5654602, "$getField", name(compiler.scope.frame({})))
+    if compiler.is_constant(parts["field"]):
+        _field_name(3041704, "$getField", name(compiler.scope.frame({})))
 
     def evaluate(frame: Frame) -> Any:
         field, value = _field_name(3041704, "$getField", name(frame)), source(frame)
@@ -264,15 +280,11 @@ def _field_name(code: int, operator: str, name: Any) -> str:
 
 
 def _set_field(compiler: Compiler, argument: Any) -> Evaluate:
-    return _setting(compiler, "$setField", _parts("$setField", argument, ("field", "input", "value")))
+    return _setting(compiler, "$setField", _SET_FIELD.read("$setField", argument))
 
 
 def _setting(compiler: Compiler, operator: str, parts: Mapping[str, Any]) -> Evaluate:
-    if not is_constant(parts["field"]):
-        message = f"{operator} requires 'field' to evaluate to a constant, but got a non-constant argument"
-        raise CommandError(4161106, message)
-    found = compiler.compile(parts["field"])(compiler.scope.frame({}))
-    name = _field_name(4161107, operator, found)
+    name = _literal_name(compiler, operator, parts["field"])
     source, value = compiler.compile(parts["input"]), compiler.compile(parts["value"])
 
     def evaluate(frame: Frame) -> Any:
@@ -288,8 +300,27 @@ def _setting(compiler: Compiler, operator: str, parts: Mapping[str, Any]) -> Eva
     return evaluate
 
 
+_LITERALS: Final = frozenset({"$literal", "$const"})
+
+
+def _literal_name(compiler: Compiler, operator: str, field: Any) -> str:
+    """Return the name of a field that is to be set, which is no expression. Raises `CommandError`."""
+    if type(field) is str and field.startswith("$"):
+        message = f"{operator} requires 'field' to be a literal; to name '{field}' write {{$literal: …}}"
+        raise CommandError(4161108, message)
+    if is_object(field) and len(field) == 1:
+        compiler.compile(field)  # what it is comes before what it may not be
+    if isinstance(field, list) or (is_object(field) and next(iter(field), "$literal") not in _LITERALS):
+        message = f"{operator} requires 'field' to evaluate to a constant, but got a non-constant argument"
+        raise CommandError(4161106, message)
+    name = _field_name(4161107, operator, compiler.compile(field)({}))
+    if "\0" in name:
+        raise CommandError(9534700, f"{operator} requires 'field' to have no null byte")
+    return name
+
+
 def _unset_field(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _parts("$unsetField", argument, ("field", "input"))
+    parts = _UNSET_FIELD.read("$unsetField", argument)
     return _setting(compiler, "$unsetField", {**parts, "value": "$$REMOVE"})
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.types import MISSING, is_object
+from fakeserver.storage.values.types import MISSING, is_object, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from fakeserver.storage.port.scope import Evaluate, Scope
 
@@ -21,27 +21,73 @@ _WRONG_ARITY = 16020
 _WRONG_ARITY_RANGE = 28667
 
 
+class Wording(NamedTuple):
+    """What a server says of wrong named arguments: by operator, argument, and what was found instead."""
+
+    no_object: str = "{name} requires an object as an argument, found: {found}"
+    unknown: str = "{name} found an unknown argument: {key}"
+    missing: str = "{name} requires '{key}' to be specified"
+
+
+_WORDING: Final = Wording()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArguments:
+    """The named arguments of an operator, and the codes of a server for those that are wrong.
+
+    `no_object` is the code for arguments without names, `unknown` the one for a name that the operator does
+    not know; `required` has the code for each argument that is missing, in the order in which a server looks
+    for them, and `optional` what stands for each other one that is left out (`MISSING`: nothing).
+    """
+
+    no_object: int
+    unknown: int
+    required: Mapping[str, int]
+    optional: Mapping[str, Any] = field(default_factory=dict)
+    wording: Wording = _WORDING
+
+    def read(self, name: str, argument: Any) -> dict[str, Any]:
+        """Return the arguments, with those that are left out. Raises `CommandError` with the codes."""
+        if not is_object(argument):
+            text = self.wording.no_object.format(name=name, found=type_name(argument))
+            raise CommandError(self.no_object, text)
+        for key in argument:
+            if key not in self.required and key not in self.optional:
+                raise CommandError(self.unknown, self.wording.unknown.format(name=name, key=key))
+        for key, code in self.required.items():
+            if key not in argument:
+                raise CommandError(code, self.wording.missing.format(name=name, key=key))
+        left_out = {key: value for key, value in self.optional.items() if value is not MISSING}
+        return {**left_out, **argument}
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An operator: how many arguments it takes (`most` None: any number), and whether they have names.
+    """An operator: how many arguments it takes (`most` None: any number), or which named ones.
 
-    `parse` looks at named arguments before any document is there, and raises `CommandError` for wrong ones;
-    where it `refuses` it has a code of its own for what is no object.
+    `parse` sees named arguments before any document is there, and returns what is to be compiled; it raises
+    `CommandError` for wrong ones; `parse_each` sees arguments without names that are the same for all
+    documents. `arity` is an operator's own code for a wrong number of arguments.
     """
 
     name: str
     call: Call
     least: int = 1
     most: int | None = 1
-    named: bool = False
+    arguments: NamedArguments | None = None
     folds: bool = False
-    parse: Callable[[Any], None] | None = None
-    refuses: bool = False
+    parse: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    arity: int | None = None
+    parse_each: Callable[[Any], None] | None = None
 
     def check(self, passed: int) -> None:
         """Refuse a wrong number of arguments."""
         if passed >= self.least and (self.most is None or passed <= self.most):
             return
+        if self.arity is not None:
+            least = f"at least {self.least} arguments" if self.most is None else "a single argument"
+            raise CommandError(self.arity, f"{self.name} requires {least}, got {passed}")
         if self.least == self.most:
             raise CommandError(
                 _WRONG_ARITY,
@@ -66,16 +112,19 @@ class FunctionTable:
         least: int = 1,
         most: int | None = -1,
         *,
-        named: bool = False,
+        arguments: NamedArguments | None = None,
         folds: bool = False,
-        parse: Callable[[Any], None] | None = None,
-        refuses: bool = False,
+        parse: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        arity: int | None = None,
+        parse_each: Callable[[Any], None] | None = None,
     ) -> Callable[[Call], Call]:
         """Enter the decorated function as operator `name`; `most` is `least` by default."""
 
         def enter(call: Call) -> Call:
             limit = least if most == -1 else most
-            self.functions[name] = Function(name, call, least, limit, named, folds, parse, refuses)
+            self.functions[name] = Function(
+                name, call, least, limit, arguments, folds, parse, arity, parse_each
+            )
             return call
 
         return enter
@@ -116,7 +165,7 @@ def all_there(values: Collection[Any], check: Callable[[Any], None]) -> bool:
     return True
 
 
-_CHANGING: Final = frozenset({"$rand", "$createObjectId", "$function"})
+_CHANGING: Final = frozenset({"$rand", "$createObjectId", "$function", "$getField"})
 _OF_A_DOCUMENT: Final = frozenset({"ROOT", "CURRENT"})
 
 
@@ -127,16 +176,20 @@ def constant(argument: Any, scope: Scope, compile_operand: Callable[[Any], Evalu
     return compile_operand(argument)(scope.frame({}))
 
 
-def is_constant(argument: Any) -> bool:
-    """Return whether an expression names no field of a document, and nothing that changes by itself."""
+def is_constant(argument: Any, bound: Collection[str] = ()) -> bool:
+    """Return whether an expression names no field of a document, and nothing that changes by itself.
+
+    Variables that are `bound` change from one evaluation to the next.
+    """
     if type(argument) is str:
-        return not argument.startswith("$") or (
-            argument.startswith("$$") and argument[2:].partition(".")[0] not in _OF_A_DOCUMENT
-        )
+        if not argument.startswith("$"):
+            return True
+        name = argument[2:].partition(".")[0]
+        return argument.startswith("$$") and name not in _OF_A_DOCUMENT and name not in bound
     if isinstance(argument, list):
-        return all(map(is_constant, argument))
+        return all(is_constant(item, bound) for item in argument)
     if not is_object(argument):
         return True
     if next(iter(argument), "") in {"$literal", "$const"}:
         return True
-    return not argument.keys() & _CHANGING and all(map(is_constant, argument.values()))
+    return not argument.keys() & _CHANGING and all(is_constant(item, bound) for item in argument.values())

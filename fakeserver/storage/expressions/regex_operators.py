@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Regex
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.functions import FunctionTable, nullish
+from fakeserver.storage.expressions.functions import FunctionTable, NamedArguments, Wording, nullish
 from fakeserver.storage.expressions.regex import MatchLimitError, compile_regex
 from fakeserver.storage.values.memory import MAX_BUFFER_BYTES, weight
+from fakeserver.storage.values.types import MISSING
 from fakeserver.waiting.interrupts import check_for_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from fakeserver.storage.expressions.regex import Searching
 
@@ -23,22 +24,27 @@ functions = FunctionTable()
 _INVALID: Final = 51111
 _FAILED: Final = 51156
 _TOO_MANY: Final = 51151
+_ARGUMENTS: Final = NamedArguments(
+    51103,
+    31024,
+    {"input": 31022, "regex": 31023},
+    {"options": MISSING},
+    Wording(
+        "{name} expects an object of named arguments but found: {found}",
+        missing="{name} requires '{key}' parameter",
+    ),
+)
 
 
 def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Searching, str], Any]) -> None:
     """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
 
-    def parse(parts: Mapping[str, Any]) -> None:
-        for key in parts:
-            if key not in {"input", "regex", "options"}:
-                raise CommandError(31024, f"{name} found an unknown argument: {key}")
-        for code, key in ((31022, "input"), (31023, "regex")):
-            if key not in parts:
-                raise CommandError(code, f"{name} requires '{key}' parameter")
+    def parse(parts: dict[str, Any]) -> dict[str, Any]:
         if all(map(_is_constant, (parts["regex"], parts.get("options")))):
             _pattern(name, parts["regex"], parts.get("options"))
+        return parts
 
-    @functions.function(name, named=True, parse=parse)
+    @functions.function(name, parse=parse, arguments=_ARGUMENTS)
     def _call(parts: dict[str, Any]) -> Any:
         pattern = _pattern(name, parts["regex"], parts.get("options"))
         text = parts["input"]

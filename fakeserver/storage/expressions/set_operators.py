@@ -77,7 +77,11 @@ def _set_difference(left: Any, right: Any, *, fold: Fold | None = None) -> Any:
     return [item for key, item in paced(first.items()) if key not in second]
 
 
-@function("$setEquals", 2, None, folds=True)
+def _check_literal_set(array: Any) -> None:
+    _check_set("$setEquals", 5887502, array)
+
+
+@function("$setEquals", 2, None, folds=True, arity=17045, parse_each=_check_literal_set)
 def _set_equals(*arrays: Any, fold: Fold | None = None) -> bool:
     first, *rest = _sets("$setEquals", (17044,), arrays, fold)
     return all(first.keys() == each.keys() for each in interruptible(rest))

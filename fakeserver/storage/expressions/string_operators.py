@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_EVEN
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Code, Timestamp
+from bson import Code, Decimal128, Timestamp
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.array_operators import search_index
 from fakeserver.storage.expressions.conversions import text_of
-from fakeserver.storage.expressions.functions import FunctionTable, all_there, null_in, nullish
+from fakeserver.storage.expressions.functions import (
+    FunctionTable,
+    NamedArguments,
+    Wording,
+    all_there,
+    null_in,
+    nullish,
+)
 from fakeserver.storage.values.memory import check_length, check_text, checked_text
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import (
@@ -19,8 +27,6 @@ from fakeserver.storage.values.types import (
     INT64_MAX,
     INT64_MIN,
     MISSING,
-    exact,
-    is_nan,
     is_number,
     type_name,
     whole,
@@ -50,7 +56,19 @@ def _plain(value: Any) -> str:
         return str(value)
     if type_name(value) not in _WITH_TEXT:
         raise CommandError(16007, f"can't convert from BSON type {type_name(value)} to String")
-    return show(value) if isinstance(value, Timestamp) else text_of(value)
+    if isinstance(value, Timestamp):
+        return _time_of_day(value)
+    # As C prints a double, with six digits: `$toString` shows all of them.
+    return f"{value:g}" if isinstance(value, float) else text_of(value)
+
+
+_MONTH_NAMES: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def _time_of_day(value: Timestamp) -> str:
+    """Return a timestamp as month, day and time, with its increment: `Jan  1 00:00:00:1`."""
+    date = value.as_datetime()
+    return f"{_MONTH_NAMES[date.month - 1]} {date.day:2} {date:%H:%M:%S}:{value.inc}"
 
 
 def _check_part(value: Any) -> None:
@@ -141,7 +159,18 @@ def _substring_bytes(name: str) -> None:
 
 
 def _long(number: Any) -> int:
-    return 0 if is_nan(number) else int(max(INT64_MIN, min(INT64_MAX, exact(number))))
+    """Return a number as a long: a double cut off, a decimal rounded. Raises `CommandError` 31109."""
+    if isinstance(number, Decimal128):
+        decimal = number.to_decimal()
+        if (
+            not decimal.is_finite()
+            or not INT64_MIN <= decimal.to_integral_value(ROUND_HALF_EVEN) <= INT64_MAX
+        ):
+            return INT64_MIN  # what a server makes of each of them
+        return int(decimal.to_integral_value(ROUND_HALF_EVEN))
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise CommandError(31109, f"Can't coerce out of range value {show(number)} to long")
+    return int(number)
 
 
 def _continues_character(data: bytes, index: int) -> bool:
@@ -155,7 +184,7 @@ _substring_bytes("$substrBytes")
 @function("$split", 2)
 @null_in
 def _split(value: Any, separator: Any) -> list[str]:
-    for code, which, text in ((40085, "first", value), (40086, "second", separator)):
+    for code, which, text in ((40085, "first", value), (10503900, "second", separator)):
         if type(text) is not str:
             raise CommandError(
                 code,
@@ -178,7 +207,7 @@ def _finding(name: str, codes: tuple[int, int], unit: Callable[[str], Any]) -> N
     """Enter an operator that finds a part of a text, counting in characters or bytes."""
 
     @function(name, 2, 4)
-    def _find(value: Any, part: Any, start: Any = 0, end: Any = MISSING) -> Any:
+    def _find(value: Any, part: Any, start: Any = 0, end: Any = INT32_MAX) -> Any:
         if nullish(value):
             return None
         for code, which, text in ((codes[0], "first", value), (codes[1], "second", part)):
@@ -188,18 +217,34 @@ def _finding(name: str, codes: tuple[int, int], unit: Callable[[str], Any]) -> N
                 )
         data = unit(value)
         first = search_index(name, "starting index", start)
-        last = len(data) if end is MISSING else min(search_index(name, "ending index", end), len(data))
-        found = data.find(unit(part), first, last) if first <= last else -1
-        # Counted in characters, nothing is found behind the last one, not even what is empty.
-        return -1 if found == last and last > 0 and name == "$indexOfCP" else found
+        last = min(search_index(name, "ending index", end), len(data))
+        sought = unit(part)
+        if name == "$indexOfBytes":
+            return data.find(sought, first, last) if first <= last else -1
+        # Counted in characters, a part must begin before the end, and may reach beyond it; only an empty text
+        # that is searched to its end has an empty part in it.
+        found = data.find(sought, first)
+        return found if found < last or (found == last == 0 and end == INT32_MAX) else -1
 
 
 _finding("$indexOfBytes", (40091, 40092), str.encode)
 _finding("$indexOfCP", (40093, 40094), str)
 
 
+_TRIMMED: Final = NamedArguments(
+    50696,
+    50694,
+    {"input": 50695},
+    {"chars": MISSING},
+    Wording(
+        "{name} only supports an object as an argument, found {found}",
+        missing="{name} requires an '{key}' field",
+    ),
+)
+
+
 def _trimming(name: str, trim: Callable[[str, str | None], str]) -> None:
-    @function(name, named=True)
+    @function(name, arguments=_TRIMMED)
     def _trim(parts: dict[str, Any]) -> Any:
         text = parts.get("input")
         if nullish(text):
@@ -228,8 +273,11 @@ _trimming("$ltrim", str.lstrip)
 _trimming("$rtrim", str.rstrip)
 
 
+_REPLACED: Final = NamedArguments(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
+
+
 def _replacing(name: str, count: int) -> None:
-    @function(name, named=True)
+    @function(name, arguments=_REPLACED)
     def _replace(parts: dict[str, Any]) -> Any:
         values = {key: parts.get(key) for key in _REPLACE_CODES}
         for key, value in values.items():
@@ -245,7 +293,7 @@ def _replacing(name: str, count: int) -> None:
         return checked_text(text.replace(find, replacement, count))
 
 
-_REPLACE_CODES = {"input": 51746, "find": 51745, "replacement": 51744}
+_REPLACE_CODES = {"input": 10503904, "find": 10503901, "replacement": 10503902}
 
 
 _replacing("$replaceOne", 1)

@@ -17,9 +17,9 @@ from fakeserver.storage.expressions.conversions import (
     Manner,
     convert,
 )
-from fakeserver.storage.expressions.functions import FunctionTable, null_in, nullish
+from fakeserver.storage.expressions.functions import FunctionTable, NamedArguments, Wording, null_in, nullish
 from fakeserver.storage.values.printing import show
-from fakeserver.storage.values.types import TYPE_CODES, is_number, is_object, type_name, whole
+from fakeserver.storage.values.types import MISSING, TYPE_CODES, is_number, is_object, type_name, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -49,16 +49,19 @@ _SHORTHANDS: Final = {
 }
 
 
-def _parse_convert(parts: Mapping[str, Any]) -> None:
-    for key in parts:
-        if key not in {"input", "to", "onError", "onNull", "format", "byteOrder", "base"}:
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$convert found an unknown argument: {key}")
-    for key in ("input", "to"):
-        if key not in parts:
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Missing '{key}' parameter to $convert")
+_CONVERT: Final = NamedArguments(
+    ErrorCode.FAILED_TO_PARSE,
+    ErrorCode.FAILED_TO_PARSE,
+    dict.fromkeys(("input", "to"), ErrorCode.FAILED_TO_PARSE),
+    dict.fromkeys(("onError", "onNull", "format", "byteOrder", "base"), MISSING),
+    Wording(
+        "{name} expects an object of named arguments but found: {found}",
+        missing="Missing '{key}' parameter to {name}",
+    ),
+)
 
 
-@function("$convert", named=True, parse=_parse_convert)
+@function("$convert", arguments=_CONVERT)
 def _convert(parts: dict[str, Any]) -> Any:
     value, (target, subtype) = parts["input"], _target(parts["to"])
     if nullish(value):
@@ -80,11 +83,7 @@ def _target(to: Any) -> tuple[str | None, Any]:
         return None, 0
     if not is_object(to):
         return _wanted(to), 0
-    for key in to:
-        if key not in {"type", "subtype"}:
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"$convert found an unknown field in 'to': {key}")
-    kind = to.get("type")
-    return None if kind is None else _wanted(kind), to.get("subtype", 0)
+    return _wanted(to.get("type", MISSING)), to.get("subtype", 0)
 
 
 def _manner(parts: Mapping[str, Any], subtype: Any) -> Manner:
@@ -126,6 +125,8 @@ def _wanted(target: Any) -> str:
     number = whole(target)
     if number is None:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "In $convert, numeric 'to' argument is not an integer")
+    if number == 0:
+        return "missing"
     if number not in _ALIASES:
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE,
@@ -135,7 +136,7 @@ def _wanted(target: Any) -> str:
 
 
 def _shorthand(name: str, target: str, manner: Manner) -> None:
-    @function(name)
+    @function(name, arity=50723)
     def _call(value: Any) -> Any:
         return None if nullish(value) else convert(value, target, manner)
 

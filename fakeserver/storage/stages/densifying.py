@@ -13,7 +13,7 @@ from fakeserver.storage.stages.flow import held
 from fakeserver.storage.values import calendar
 from fakeserver.storage.values.arithmetic import combine
 from fakeserver.storage.values.dates import is_date
-from fakeserver.storage.values.paths import gather, split
+from fakeserver.storage.values.paths import field_path, gather, split
 from fakeserver.storage.values.sorting import sort_documents
 from fakeserver.storage.values.types import (
     INT64_MAX,
@@ -89,14 +89,7 @@ def compile_densify(argument: Any, scope: Scope) -> PipelineStage:
             " partitionByFields. You may have meant to specify 'full' bounds.",
         )
     for name in (argument["field"], *names):
-        if not name:
-            raise CommandError(40352, "FieldPath cannot be constructed with empty string")
-        if any(part.startswith("$") for part in split(name)):
-            raise CommandError(
-                16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
-            )
-        if not all(split(name)):
-            raise CommandError(15998, "FieldPath field names may not be empty strings.")
+        field_path(name)
     sort = {**({} if spread.bounds == _FULL else dict.fromkeys(names, 1)), argument["field"]: 1}
 
     def run(documents: list[Document]) -> list[Document]:

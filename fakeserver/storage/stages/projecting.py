@@ -14,7 +14,7 @@ from fakeserver.storage.expressions.compiler import compile_expression, is_expre
 from fakeserver.storage.filters.matching import compile_element
 from fakeserver.storage.filters.positional import matched_index
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.paths import assign, split
+from fakeserver.storage.values.paths import assign, field_path, split
 from fakeserver.storage.values.printing import show_document, show_field
 from fakeserver.storage.values.types import (
     INT32_MAX,
@@ -137,7 +137,7 @@ class _Parser:
         else:
             if positional is not None:
                 raise CommandError(31308, "positional projection cannot be used with a literal")
-            path = (*parent, *_checked(name))
+            path = (*parent, *field_path(name))
             evaluate = compile_expression(value, self.scope)
             self._take(path)
             if self.found.mode == "exclude":
@@ -153,7 +153,7 @@ class _Parser:
             raise CommandError(
                 _EMPTY_OBJECT, "An empty sub-projection is not a valid value. Found empty object at path"
             )
-        path = (*parent, *_checked(name))
+        path = (*parent, *field_path(name))
         operator = next(iter(value))
         if len(value) == 1 and operator.startswith("$"):
             if self._operator(path, operator, value):
@@ -227,7 +227,7 @@ class _Parser:
         self.found.computed.append((path, evaluate))
 
     def _include(self, name: str, parent: tuple[str, ...]) -> None:
-        path = (*parent, *_checked(name))
+        path = (*parent, *field_path(name))
         self._take(path)
         if path == ("_id",):
             self.found.id = True
@@ -248,7 +248,7 @@ class _Parser:
         begin, end = span
         if _positional_part(name[end:]) is not None or name[end:] == "$":
             raise CommandError(31287, f"Cannot use positional operator twice: {name}")
-        path = (*parent, *_checked(name[:begin]))
+        path = (*parent, *field_path(name[:begin]))
         self._take(path)
         self.found.positional = path
         self._set_inclusion(name)
@@ -261,7 +261,7 @@ class _Parser:
         self.found.mode = "include"
 
     def _exclude(self, name: str, parent: tuple[str, ...]) -> None:
-        path = (*parent, *_checked(name))
+        path = (*parent, *field_path(name))
         self._take(path)
         if path == ("_id",):
             self.found.id = False
@@ -303,23 +303,6 @@ def _mentions(query: Mapping[str, Any], field_name: str) -> bool:
         elif split(name)[0] == field_name:
             return True
     return False
-
-
-def _checked(name: str) -> tuple[str, ...]:
-    """Return the parts of a path. Raises `CommandError` for one that is no path of fields."""
-    if not name:
-        raise CommandError(40352, "FieldPath cannot be constructed with empty string")
-    if name.endswith("."):
-        raise CommandError(40353, "FieldPath must not end with a '.'.")
-    parts = split(name)
-    for part in parts:
-        if not part:
-            raise CommandError(15998, "FieldPath field names may not be empty strings.")
-        if part.startswith("$") and part not in _DBREF_FIELDS:
-            raise CommandError(
-                16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
-            )
-    return parts
 
 
 def _bounds(argument: Any) -> Bounds:

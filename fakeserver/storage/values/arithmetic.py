@@ -25,7 +25,7 @@ def combine(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """Return `operation` of two numbers in the wider of their types; OverflowError beyond a long."""
     if isinstance(left, Decimal128) or isinstance(right, Decimal128):
         with decimal.localcontext(DECIMAL128):
-            return Decimal128(DECIMAL128.plus(operation(to_decimal(left), to_decimal(right))))
+            return Decimal128(DECIMAL128.create_decimal(operation(to_decimal(left), to_decimal(right))))
     if isinstance(left, float) or isinstance(right, float):
         return operation(float(left), float(right))
     return integer(operation(int(left), int(right)), long=_is_long(left) or _is_long(right))

@@ -15,13 +15,14 @@ from fakeserver.storage.values.dates import (
     MILLIS_OF_A_CYCLE,
     YEARS_OF_A_CYCLE,
     Date,
+    date_of,
     folded,
     folded_milliseconds,
     folded_year,
     unfolded,
 )
 from fakeserver.storage.values.memory import checked_text
-from fakeserver.storage.values.types import milliseconds
+from fakeserver.storage.values.types import INT64_MAX, milliseconds
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
@@ -56,16 +57,34 @@ _NAMES: Final = (
 )
 
 
+class _FarZone(dt.tzinfo):
+    """A time zone whose clocks are a day or more ahead or behind, which no zone of Python's may be."""
+
+    def __init__(self, ahead: dt.timedelta) -> None:
+        self.ahead = ahead
+
+    def utcoffset(self, _date: dt.datetime | None) -> dt.timedelta:
+        """Return how far its clocks are ahead."""
+        return self.ahead
+
+    def dst(self, _date: dt.datetime | None) -> dt.timedelta:
+        """Return nothing: its clocks are never set."""
+        return dt.timedelta()
+
+    def tzname(self, _date: dt.datetime | None) -> str:
+        """Return its offset as text."""
+        return str(self.ahead)
+
+
 def zone(name: str) -> dt.tzinfo:
     """Return a time zone by its Olson name or offset. Raises `CommandError` 40485."""
-    if name in {"UTC", "GMT", "Z"}:
+    if name in {"UTC", "GMT"}:
         return dt.UTC
     offset = _OFFSET.fullmatch(name)
     if offset is not None:
         sign, hours, minutes = offset.groups()
-        length = dt.timedelta(hours=int(hours), minutes=int(minutes or 0))
-        if length < _A_DAY:
-            return dt.timezone(length if sign == "+" else -length)
+        length = dt.timedelta(hours=int(hours), minutes=int(minutes or 0)) * (1 if sign == "+" else -1)
+        return dt.timezone(length) if abs(length) < _A_DAY else _FarZone(length)
     try:
         return ZoneInfo(name)
     except (OSError, KeyError, ValueError):
@@ -74,11 +93,15 @@ def zone(name: str) -> dt.tzinfo:
 
 def local(date: dt.datetime, where: dt.tzinfo) -> dt.datetime:
     """Return what the clocks of a time zone show at an instant."""
+    if isinstance(where, _FarZone):
+        return date + where.ahead
     return date.replace(tzinfo=dt.UTC).astimezone(where).replace(tzinfo=None)
 
 
 def instant(shown: dt.datetime, where: dt.tzinfo) -> dt.datetime:
     """Return when the clocks of a time zone show that."""
+    if isinstance(where, _FarZone):
+        return shown - where.ahead
     return shown.replace(tzinfo=where).astimezone(dt.UTC).replace(tzinfo=None)
 
 
@@ -133,6 +156,10 @@ def add(date: Date, unit: str, amount: int, where: dt.tzinfo) -> Date:
 def difference(start: Date, end: Date, unit: str, where: dt.tzinfo, week_start: int) -> int:
     """Return how many boundaries of a unit lie between two dates."""
     (first, past), (last, ahead) = folded(start), folded(end)
+    if unit in _TIMES:
+        length = milliseconds_of(unit)
+        begun, ended = (_bin_start(*each, length, where) for each in ((first, past), (last, ahead)))
+        return (ended - begun) // length
     first, last = local(first, where), local(last, where)
     if unit in _MONTHS:
         length = _MONTHS[unit]
@@ -146,19 +173,39 @@ def difference(start: Date, end: Date, unit: str, where: dt.tzinfo, week_start: 
     return _elapsed(last, ahead, since) // length - _elapsed(first, past, since) // length
 
 
+_TIMES: Final = frozenset({"hour", "minute", "second", "millisecond"})
+"""The units that pass alike when clocks are set: an hour that is skipped or repeated counts as it was."""
+
+
+def _bin_start(date: dt.datetime, cycles: int, length: int, where: dt.tzinfo) -> int:
+    """Return when a bin of `length` milliseconds began, in milliseconds of universal time."""
+    passed = _elapsed(date, cycles, _REFERENCE)
+    return passed - _elapsed(local(date, where), cycles, _REFERENCE) % length
+
+
 def _month(shown: dt.datetime) -> int:
     return shown.year * 12 + shown.month - 1
+
+
+_MOST_YEARS: Final = 100_000_000_000
+
+
+def _too_large(code: int, size: int) -> CommandError:
+    return CommandError(code, f"dateTrunc unsupported binSize value: {size}")
 
 
 def truncate(date: Date, unit: str, size: int, where: dt.tzinfo, week_start: int) -> Date:
     """Return the start of the bin of `size` units that a date is in.
 
-    Raises OverflowError where that is beyond the dates of 64 bits.
+    Raises `CommandError` for a bin that is too large, and OverflowError where its start is beyond the dates
+    of 64 bits.
     """
     shown, cycles = folded(date)
     shown = local(shown, where)
     if unit in _MONTHS:
         months = size * _MONTHS[unit]
+        if months > _MOST_YEARS * 12:
+            raise _too_large(5439006, size)
         reference = _month(_REFERENCE)
         passed = _month(shown) + cycles * _MONTHS_OF_A_CYCLE - reference
         year, month = divmod(reference + passed // months * months, 12)
@@ -168,6 +215,11 @@ def truncate(date: Date, unit: str, size: int, where: dt.tzinfo, week_start: int
     if unit == "week":
         reference_date += dt.timedelta(days=(week_start - _REFERENCE.weekday()) % 7)
     length = size * milliseconds_of(unit)
+    if length > INT64_MAX:
+        raise _too_large(5439002, size)
+    if unit in _TIMES:
+        begun = _bin_start(folded(date)[0], cycles, length, where)
+        return date_of(milliseconds(_REFERENCE) + begun)
     passed = _elapsed(shown, cycles, reference_date) // length * length
     shown, cycles = folded_milliseconds(milliseconds(reference_date) + passed)
     return far_instant(shown, cycles, where)
@@ -345,7 +397,9 @@ def _day(fields: Mapping[str, str]) -> dt.date:
         raise ValueError("a date without a year")
     year = int(fields["Y"])
     if "j" in fields:
-        return dt.date(year, 1, 1) + dt.timedelta(days=int(fields["j"]) - 1)
+        return dt.date(year, 1, 1) + dt.timedelta(
+            days=int(fields["j"])
+        )  # counted from 0, though it is shown from 1
     name = fields.get("b") or fields.get("B")
     names = [each[:3].lower() for each in _NAMES]
     month = names.index(name[:3].lower()) + 1 if name else int(fields.get("m", 1))

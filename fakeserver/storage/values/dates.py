@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Final, TypeAlias
 
-from bson import DatetimeMS
+from bson import DatetimeMS, ObjectId
 
 from fakeserver.storage.values.types import INT64_MAX, INT64_MIN, milliseconds
 
@@ -39,6 +39,11 @@ def date_of(total: int) -> Date:
         return _EPOCH + total * _MILLISECOND
     except OverflowError:
         return DatetimeMS(total)
+
+
+def date_of_id(value: ObjectId) -> Date:
+    """Return when an ObjectId was made, by its first four bytes as a signed number of seconds."""
+    return date_of(int.from_bytes(value.binary[:4], "big", signed=True) * 1000)
 
 
 def folded(date: Date) -> tuple[dt.datetime, int]:

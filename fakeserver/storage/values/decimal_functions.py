@@ -247,22 +247,9 @@ def log10(number: Decimal) -> Decimal:
 def log(number: Decimal, base: Decimal) -> Decimal:
     """Return the logarithm of a positive number to a positive base other than 1.
 
-    It is the quotient of two logarithms of 34 digits, except to the bases 2 and 10.
+    It is the quotient of two logarithms of 34 digits, so that the third root of 1000 may miss its last digit.
     """
-    if base == 10:  # noqa: PLR2004 -- the decimal logarithm
-        return log10(number)
-    if base == 2:  # noqa: PLR2004 -- the binary logarithm
-        return _log2(number)
     return DECIMAL128.divide(*(DECIMAL128.create_decimal(ln(each)) for each in (number, base)))
-
-
-@_computed
-def _log2(number: Decimal) -> Decimal:
-    found = number.ln() / Decimal(2).ln()
-    if not found.is_finite():
-        return found
-    nearest = found.to_integral_value()
-    return nearest if abs(found - nearest) < _AS_GOOD_AS_WHOLE else found
 
 
 _AS_GOOD_AS_WHOLE: Final = Decimal("1E-50")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import DBRef
 
-from fakeserver.errors import WriteError
+from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.values.printing import show_field
 from fakeserver.storage.values.types import MISSING, type_name
 from mongowire.codes import ErrorCode
@@ -27,6 +27,33 @@ if TYPE_CHECKING:
 def split(path: str) -> tuple[str, ...]:
     """Return the parts of a dotted path."""
     return tuple(path.split("."))
+
+
+_DBREF_FIELDS: Final = frozenset({"$id", "$ref", "$db"})
+_MAX_DEPTH: Final = 200
+_TOO_DEEP: Final = 5984700
+
+
+@lru_cache(maxsize=4096)
+def field_path(path: str) -> tuple[str, ...]:
+    """Return the parts of a path of fields. Raises `CommandError` for one that is none."""
+    if not path:
+        raise CommandError(40352, "FieldPath cannot be constructed with empty string")
+    if path.endswith("."):
+        raise CommandError(40353, "FieldPath must not end with a '.'.")
+    parts = split(path)
+    if len(parts) > _MAX_DEPTH:
+        raise CommandError(_TOO_DEEP, "FieldPath is too long")
+    for part in parts:
+        if not part:
+            raise CommandError(15998, "FieldPath field names may not be empty strings.")
+        if part.startswith("$") and part not in _DBREF_FIELDS:
+            raise CommandError(
+                16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
+            )
+        if "\0" in part:
+            raise CommandError(16411, "FieldPath field names may not contain '\\0'.")
+    return parts
 
 
 def prefixes(path: str) -> list[str]:
@@ -74,17 +101,28 @@ def _read_array(array: list[Any], parts: tuple[str, ...]) -> Iterator[Any]:
 
 
 def gather(value: Any, parts: tuple[str, ...]) -> Any:
-    """Return what an expression sees at a path: an array on the way makes an array of what is in it."""
+    """Return what an expression sees at a path: arrays on the way are entered, those within them not."""
     for index, part in enumerate(parts):
         if isinstance(value, DBRef):
             value = value.as_doc()
         if isinstance(value, dict):
             value = value.get(part, MISSING)
         elif isinstance(value, list):
-            found = [gather(item, parts[index:]) for item in value]
+            found = [gather(item, parts[index:]) for item in value if isinstance(item, dict | DBRef)]
             return [item for item in found if item is not MISSING]
         else:
             return MISSING
+    return value
+
+
+def nested(value: Any, parts: tuple[str, ...]) -> Any:
+    """Return what stands at a path through documents alone: an array on the way ends it."""
+    for part in parts:
+        if isinstance(value, DBRef):
+            value = value.as_doc()
+        if not isinstance(value, dict):
+            return MISSING
+        value = value.get(part, MISSING)
     return value
 
 

@@ -135,7 +135,6 @@ def test_a_value_becomes_another_type(expression: Any, expected: Any) -> None:
         (convert(1, {"type": "binData", "subtype": 127}), 4341107),
         (convert(1, {"type": "binData", "subtype": "a"}), 4341108),
         (convert(1, {"type": -2}), 9),
-        (convert(1, {"type": "int", "of": 1}), 9),
         (convert(10, "string", base=2.5), 3501300),
         (convert(10, "string", base=3), 3501301),
         ({"$toInt": 2147483647.9}, 241),

@@ -184,7 +184,7 @@ def test_expressions(expression: Any, expected: Any) -> None:
         ),
         (
             {"$split": ["a", 1]},
-            40086,
+            10503900,
             "$split requires an expression that evaluates to a string as a second argument, found: int",
         ),
         ({"$split": ["a", ""]}, 40087, "$split requires a non-empty separator"),
@@ -200,12 +200,12 @@ def test_expressions(expression: Any, expected: Any) -> None:
         ),
         (
             {"$replaceOne": {"input": 1, "find": "a", "replacement": "b"}},
-            51746,
+            10503904,
             "$replaceOne requires that 'input' be a string, found: 1",
         ),
         (
             {"$replaceAll": {"input": None, "find": 1, "replacement": "b"}},
-            51745,
+            10503901,
             "$replaceAll requires that 'find' be a string, found: 1",
         ),
         ({"$arrayToObject": 1}, 40386, "$arrayToObject requires an array input, found: int"),

@@ -34,13 +34,15 @@ BRANCH = {"case": True, "then": 1}
         ({"$let": {"vars": {}, "in": 1, "x": 1}}, 16875),
         ({"$let": {"in": 1}}, 16876),
         ({"$let": {"vars": {}}}, 16877),
-        ({"$let": {"vars": [1], "in": 1}}, 10065),
-        ({"$let": {"vars": {"": 1}, "in": 1}}, 16866),
-        ({"$let": {"vars": {"A": 1}, "in": 1}}, 16867),
-        ({"$let": {"vars": {"a.b": 1}, "in": 1}}, 16868),
+        ({"$let": {"vars": [1], "in": 1}}, 9),
+        ({"$let": {"vars": "a", "in": 1}}, 10065),
+        ({"$let": {"vars": {"": 1}, "in": 1}}, 9),
+        ({"$let": {"vars": {"A": 1}, "in": 1}}, 9),
+        ({"$let": {"vars": {"a.b": 1}, "in": 1}}, 9),
         ({"$map": 1}, 16878),
         ({"$map": {"in": 1}}, 16880),
-        ({"$map": {"input": [], "in": 1, "as": {}}}, 16866),
+        ({"$map": {"input": [], "in": 1, "as": {}}}, 9),
+        ({"$map": {"input": [], "in": 1, "as": ""}}, 9),
         ({"$map": {"input": 1, "in": 1}}, 16883),
         ({"$filter": {"input": []}}, 28650),
         ({"$filter": {"input": 1, "cond": 1}}, 28651),
@@ -49,10 +51,18 @@ BRANCH = {"case": True, "then": 1}
         ({"$filter": {"input": [1], "cond": 1, "limit": 0}}, 327392),
         ({"$reduce": {"input": [], "initialValue": 0}}, 40079),
         ({"$reduce": {"input": 1, "initialValue": 0, "in": 1}}, 40080),
-        ({"$getField": {"field": 1, "input": {}}}, 5654602),
+        ({"$getField": {"field": 1, "input": {}}}, 3041704),
+        ({"$getField": None}, 3041704),
+        ({"$getField": {}}, 3041702),
+        ({"$getField": {"field": "a", "input": {}, "x": 1}}, 3041701),
         ({"$getField": {"field": "$n", "input": {}}}, 3041704),
         ({"$setField": {"field": 1, "input": {}, "value": 1}}, 4161107),
-        ({"$setField": {"field": "$n", "input": {}, "value": 1}}, 4161106),
+        ({"$setField": {"field": "$n", "input": {}, "value": 1}}, 4161108),
+        ({"$setField": {"field": ["a"], "input": {}, "value": 1}}, 4161106),
+        ({"$setField": {"field": {"$concat": ["a"]}, "input": {}, "value": 1}}, 4161106),
+        ({"$setField": {"field": "a\0", "input": {}, "value": 1}}, 9534700),
+        ({"$unsetField": {"field": "a\0", "input": {}}}, 9534700),
+        ({"$setField": {"field": "a"}}, 4161103),
         ({"$setField": {"field": "a", "input": 1, "value": 1}}, 4161105),
         ({"$unsetField": 1}, 4161100),
         ({"$meta": Code("textScore")}, 17307),
@@ -106,12 +116,101 @@ BRANCH = {"case": True, "then": 1}
         ({"$dateAdd": {"startDate": DAY, "unit": "day", "amount": Decimal128("1.5")}}, 5166405),
         ({"$dateTrunc": {"date": DAY, "unit": "day", "binSize": NAN}}, 5439017),
         ({"$dateAdd": {"startDate": DAY, "unit": Code("day"), "amount": 1}}, 5439013),
-        ({"$hour": {"date": DAY, "timezone": "+24:00"}}, 40485),
+        ({"$hour": {"date": DAY, "timezone": "Z"}}, 40485),
+        ({"$dateTrunc": {"date": 1, "unit": "day"}}, 5166307),
+        ({"$dateTrunc": {"date": DAY, "unit": "hour", "binSize": 2**52}}, 5439002),
+        ({"$dateTrunc": {"date": DAY, "unit": "year", "binSize": 10**12}}, 5439006),
+        ({"$cond": True}, 16020),
+        ({"$switch": {"branches": [{"case": False, "then": 1}]}}, 40069),
+        ({"$switch": {"branches": [{"case": "$missing", "then": 1}]}}, 40066),
+        ({"$rand": 1}, 10065),
+        ({"$rand": {"a": 1}}, 3040501),
+        ({"$rand": [1]}, 3040501),
+        ({"$round": [1.5, NAN]}, 31109),
+        ({"$trunc": [1.5, INFINITY]}, 31109),
+        ({"$setEquals": [[1]]}, 17045),
+        ({"$setEquals": [[1], None]}, 5887502),
+        ({"$setEquals": [[1], "$n"]}, 17044),
+        ({"$indexOfArray": [[1], 1, "a"]}, 9711600),
+        ({"$indexOfArray": [[1], 1, 0, "$missing"]}, 9711600),
+        ({"$indexOfArray": [[1], 1, 2**31]}, 9711600),
+        ({"$indexOfArray": [[1], 1, -1]}, 9711601),
+        ({"$indexOfCP": ["a", "a", 2**31]}, 40096),
+        ({"$indexOfBytes": ["a", "a", 0, -(2**31) - 1]}, 40096),
+        ({"$sortArray": {"input": [1], "sortBy": 2}}, 2942506),
+        ({"$sortArray": {"input": [1], "sortBy": "a"}}, 2942507),
+        ({"$sortArray": {"input": [1], "sortBy": {}}}, 2942505),
+        ({"$sortArray": {"input": [1], "sortBy": {"a": 0}}}, 2942505),
+        ({"$substrBytes": ["a", NAN, 1]}, 31109),
+        ({"$substrBytes": ["a", 0, 1e20]}, 31109),
+        ({"$substrBytes": ["a", Decimal128("NaN"), 1]}, 50752),
+        ({"$substrBytes": ["a", Decimal128("-0.6"), 1]}, 50752),
+        ({"$toInt": []}, 50723),
+        ({"$toString": [1, 2]}, 50723),
+        ({"$convert": {"input": 1, "to": 0}}, 241),
+        ({"$convert": {"input": 1, "to": {"type": None}}}, 9),
+        ({"$convert": {"input": 1, "to": {"subtype": 5}}}, 9),
+        ({"$toDouble": "1e-400"}, 241),
+        ({"$concat": "a" * 2**24}, 16493),
     ],
     ids=str,
 )
 def test_an_expression_is_refused(expression: Any, code: int) -> None:
     assert refusal([{"n": 1}], {"$set": {"x": expression}})[0] == code
+
+
+TRIMS = ("$trim", "$ltrim", "$rtrim")
+REPLACES = ("$replaceOne", "$replaceAll")
+SEARCHES = ("$regexMatch", "$regexFind", "$regexFindAll")
+
+
+@pytest.mark.parametrize(
+    ("names", "argument", "code"),
+    [
+        (TRIMS, "a", 50696),
+        (TRIMS, {"input": "a", "x": 1}, 50694),
+        (TRIMS, {"chars": "a"}, 50695),
+        (REPLACES, "a", 51751),
+        (REPLACES, {"input": "a", "find": "a", "replacement": "b", "x": 1}, 51750),
+        (REPLACES, {"find": "a", "replacement": "b"}, 51749),
+        (REPLACES, {"input": "a", "replacement": "b"}, 51748),
+        (REPLACES, {"input": "a", "find": "a"}, 51747),
+        (SEARCHES, "a", 51103),
+        (("$zip",), [1], 34460),
+        (("$zip",), {"inputs": [[1]], "x": 1}, 34464),
+        (("$zip",), {}, 34465),
+        (("$firstN", "$lastN", "$minN", "$maxN"), 1, 5787900),
+        (("$firstN", "$lastN", "$minN", "$maxN"), {"n": 1, "input": [], "x": 1}, 5787901),
+        (("$firstN", "$lastN", "$minN", "$maxN"), {"input": []}, 5787906),
+        (("$firstN", "$lastN", "$minN", "$maxN"), {"n": 1}, 5787907),
+    ],
+    ids=str,
+)
+def test_operators_of_named_arguments_have_codes_of_their_own(
+    names: tuple[str, ...], argument: Any, code: int
+) -> None:
+    assert [refusal([{}], {"$set": {"x": {name: argument}}})[0] for name in names] == [code] * len(names)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("$", 16872),
+        ("$.a", 15998),
+        ("$a.", 40353),
+        ("$a..b", 15998),
+        ("$a.$b", 16410),
+        ("$a\0", 16411),
+        ("$" + ".".join("a" * 200), 5984700),
+        ("$$", 9),
+        ("$$.a", 9),
+        ("$$a-b", 9),
+        ("$$ROOT.", 40353),
+        ("$$ROOT.$a", 16410),
+    ],
+)
+def test_a_path_of_an_expression_is_checked_part_by_part(path: str, code: int) -> None:
+    assert refusal([{}], {"$set": {"x": path}})[0] == code
 
 
 @pytest.mark.parametrize(

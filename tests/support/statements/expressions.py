@@ -84,7 +84,7 @@ class Expressions(Values):
             return self.one_of(
                 lambda: self.expression(depth), lambda: self.several(lambda: self.expression(depth), 1)
             )
-        if function.named:
+        if function.arguments is not None:
             return self._named(name, depth)
         return self._positional(function, depth)
 
