@@ -18,6 +18,7 @@ from harness.commands.subcommands import FORMER, SUBCOMMANDS
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode
+from mongowire.documents.command_line import show
 from mongowire.documents.suggestions import did_you_mean
 from mongowire.package import version
 
@@ -112,7 +113,6 @@ class _NobodyReadsError(Exception):
     """The reader of our output has gone."""
 
 
-_LINE_MAX: Final = 600
 _DISK_ERRORS: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
@@ -121,8 +121,8 @@ def _report_error(error: Exception) -> int:
     if isinstance(error, _NobodyReadsError):
         raise error
     if isinstance(error, click.ClickException):
-        _show(error)
-        return ExitCode.USAGE if isinstance(error, click.UsageError) else ExitCode.BAD_INPUT
+        show(error)
+        return ExitCode.BAD_INPUT
     if isinstance(error, click.Abort):
         end = error.__cause__ if isinstance(error.__cause__, interruption.Interrupted) else None
         click.echo(str(end or "interrupted"), err=True)
@@ -135,20 +135,6 @@ def _report_error(error: Exception) -> int:
         return ExitCode.BAD_INPUT
     click.echo(f"pushbackd failed; this is a defect of pushbackd:\n{traceback.format_exc()}", err=True)
     return ExitCode.INTERNAL_ERROR
-
-
-def _show(error: click.ClickException) -> None:
-    """Print the error, and the command that prints help, in a line each."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message(), err=True)
-        return
-    first, *others = error.format_message().splitlines() or [""]
-    for line in (f"Error: {first}", *others):
-        # A line may quote a long argument: both of its ends are what a reader needs.
-        short = line if len(line) <= _LINE_MAX else f"{line[: _LINE_MAX // 2]} … {line[-_LINE_MAX // 2 :]}"
-        click.echo(short, err=True)
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        click.echo(f"'{error.ctx.command_path} --help' lists arguments and options.", err=True)
 
 
 def _discard(stream: TextIO) -> None:

@@ -10,16 +10,18 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fakeserver.cli.options import OPTIONS, Takes
 from fakeserver.control.scenario.loader import ProblemReport, read
 from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from fakeserver.cli.options import Key, ServeOption
     from fakeserver.control.scenario.loader import PlacedValue
 
 
-class _Key(NamedTuple):
+class _Entry(NamedTuple):
     """A key of the file: what its value is, and the arguments that it stands for."""
 
     kind: str
@@ -27,28 +29,35 @@ class _Key(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-def _text(option: str) -> _Key:
-    return _Key("a text", lambda value: [option, value])
+def _entry(row: ServeOption, key: Key) -> _Entry:
+    """Return what a key of the file is, of the row of its option."""
+    option = row.option
+    if key.word:
+        return _Entry(
+            Takes.TEXT.value,
+            lambda value: [option] if value == key.word else [],
+            tuple(sorted({key.word, *key.others})),
+        )
+    if row.takes is Takes.FLAG:
+        return _Entry(row.takes.value, lambda value: [] if value is key.inverted else [option])
+    if row.takes is Takes.TEXTS:
+        return _Entry(row.takes.value, lambda value: _set_parameters(option, value))
+    if row.takes is Takes.LEVEL:
+        return _Entry(row.takes.value, lambda value: [option] * value)
+    return _Entry(row.takes.value, lambda value: [option, str(value)], key.words)
 
 
-def _count(option: str) -> _Key:
-    return _Key("a whole number", lambda value: [option, str(value)])
+def _both(first: _Entry, second: _Entry) -> _Entry:
+    """Return the entry of a key whose words stand for several options."""
+    return _Entry(
+        first.kind,
+        lambda value: [*first.arguments(value), *second.arguments(value)],
+        tuple(sorted({*first.choices, *second.choices})),
+    )
 
 
-def _flag(option: str, *, when: bool = True) -> _Key:
-    return _Key("true or false", lambda value: [option] if value is when else [])
-
-
-def _word(arguments: Mapping[str, list[str]]) -> _Key:
-    return _Key("a text", arguments.__getitem__, tuple(arguments))
-
-
-def _tls_mode(*modes: str) -> _Key:
-    return _word({mode: ["--tlsMode", mode] for mode in modes})
-
-
-def _set_parameters(value: Mapping[str, Any]) -> list[str]:
-    return [part for name, each in value.items() for part in ("--setParameter", f"{name}={_setting(each)}")]
+def _set_parameters(option: str, value: Mapping[str, Any]) -> list[str]:
+    return [part for name, each in value.items() for part in (option, f"{name}={_setting(each)}")]
 
 
 def _setting(value: Any) -> str:
@@ -58,72 +67,31 @@ def _setting(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _tls(names: Mapping[str, str], mode: _Key) -> dict[str, _Key]:
-    """Return the keys of TLS under `net.tls`, or their former names under `net.ssl`."""
-    return {
-        "mode": mode,
-        names["certificate"]: _text("--tlsCertificateKeyFile"),
-        "CAFile": _text("--tlsCAFile"),
-        "allowInvalidCertificates": _flag("--tlsAllowInvalidCertificates"),
-        "allowConnectionsWithoutCertificates": _flag("--tlsAllowConnectionsWithoutCertificates"),
-    }
+def _tree() -> dict[str, Any]:
+    """Return the keys of the table, nested as in the file."""
+    tree: dict[str, Any] = {}
+    for row in OPTIONS:
+        for key in row.keys:
+            *above, last = key.path.split(".")
+            place = tree
+            for name in above:
+                place = place.setdefault(name, {})
+            entry = _entry(row, key)
+            place[last] = _both(place[last], entry) if last in place else entry
+    return tree
 
 
-_MODES: Final = ("disabled", "allowTLS", "preferTLS", "requireTLS")
-_FORMER_MODES: Final = ("disabled", "allowSSL", "preferSSL", "requireSSL")
+_KEYS: Final[Mapping[str, Any]] = _tree()
 
-_KEYS: Final[Mapping[str, Any]] = {
-    "net": {
-        "port": _count("--port"),
-        "bindIp": _text("--bind_ip"),
-        "bindIpAll": _flag("--bind_ip_all"),
-        "ipv6": _flag("--ipv6"),
-        "proxyPort": _count("--proxyPort"),
-        "priorityPort": _count("--priorityPort"),
-        "maxIncomingConnections": _count("--maxConns"),
-        "unixDomainSocket": {
-            "enabled": _flag("--nounixsocket", when=False),
-            "pathPrefix": _text("--unixSocketPrefix"),
-        },
-        "compression": {"compressors": _text("--networkMessageCompressors")},
-        "tls": _tls({"certificate": "certificateKeyFile"}, _tls_mode(*_MODES)),
-        "ssl": _tls({"certificate": "PEMKeyFile"}, _tls_mode(*_FORMER_MODES)),
-    },
-    "replication": {"replSetName": _text("--replSet"), "oplogSizeMB": _count("--oplogSize")},
-    "sharding": {
-        "clusterRole": _word({"configsvr": ["--configsvr"], "shardsvr": ["--shardsvr"]}),
-        "configDB": _text("--configdb"),
-    },
-    "security": {
-        "authorization": _word({"enabled": ["--auth"], "disabled": []}),
-        "keyFile": _text("--keyFile"),
-        "javascriptEnabled": _flag("--noscripting", when=False),
-    },
-    "setParameter": _Key("a mapping of parameters", _set_parameters),
-    "systemLog": {
-        "destination": _word({"file": [], "syslog": ["--syslog"]}),
-        "path": _text("--logpath"),
-        "logAppend": _flag("--logappend"),
-        "quiet": _flag("--quiet"),
-        "verbosity": _Key("a whole number", lambda value: ["-v"] * value),
-    },
-    "processManagement": {"fork": _flag("--fork"), "pidFilePath": _text("--pidfilepath")},
-    "storage": {
-        "dbPath": _text("--dbpath"),
-        "engine": _text("--storageEngine"),
-        "directoryPerDB": _flag("--directoryperdb"),
-        "journal": {"enabled": _flag("--journal")},
-        "wiredTiger": {
-            "engineConfig": {
-                "cacheSizeGB": _Key("a number", lambda value: ["--wiredTigerCacheSizeGB", str(value)]),
-            },
-        },
-    },
-}
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
 
 _IS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "a text": lambda value: isinstance(value, str),
-    "a whole number": lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+    "a whole number": _is_whole,
+    "a whole number from 0": _is_whole,
     "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "true or false": lambda value: isinstance(value, bool),
     "a mapping of parameters": lambda value: isinstance(value, dict),
@@ -159,13 +127,13 @@ def _arguments(marked: PlacedValue, known: Mapping[str, Any], report: ProblemRep
         key = known.get(str(name))
         if key is None:
             report.add(marked, unknown("key", name, known).message, place=marked.keys.get(str(name)))
-        elif isinstance(key, _Key):
+        elif isinstance(key, _Entry):
             yield from _of_key(inner, key, report)
         else:
             yield from _arguments(inner, key, report)
 
 
-def _of_key(marked: PlacedValue, key: _Key, report: ProblemReport) -> list[str]:
+def _of_key(marked: PlacedValue, key: _Entry, report: ProblemReport) -> list[str]:
     value = marked.value
     if not _IS[key.kind](value):
         report.add(marked, f"{value!r} is not {key.kind}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
 from fakeserver.access.user_spec import UserSpec
+from fakeserver.cli.command import options_of
 from fakeserver.cli.options import DEFAULT_MEMBERS, DEFAULT_MONGOS, REMOTE, TOPOLOGIES
 from fakeserver.deployment.spec import (
     STORAGES,
@@ -20,9 +21,9 @@ from fakeserver.deployment.spec import (
 )
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from fakeserver.cli.command import ServeOptions
     from fakeserver.control.scenario.model import Scenario
 
 _COMPRESSORS: Final = ("snappy", "zlib", "zstd")
@@ -34,7 +35,15 @@ _OF_THE_FILE: Final = (
 )
 
 
-def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> ClusterSpec:
+def described(arguments: Sequence[str], environment: Mapping[str, str]) -> ClusterSpec:
+    """Return the deployment that arguments of `serve` describe.
+
+    Raises `click.ClickException`, or `ValueError` with a message for people.
+    """
+    return spec_of(options_of(arguments), environment)
+
+
+def spec_of(options: ServeOptions, environment: Mapping[str, str]) -> ClusterSpec:
     """Return the deployment that the options describe. Raises `ValueError` with a message for people.
 
     `FAKESERVER_TOPOLOGY`, or the `TOPOLOGY` of the drivers' evergreen tools, is the default of `--topology`;
@@ -70,7 +79,7 @@ def spec_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Clus
     )
 
 
-def scenario_of(options: argparse.Namespace) -> Scenario:
+def scenario_of(options: ServeOptions) -> Scenario:
     """Return the scenario that the options name, on the addresses and with the parameters of the options.
 
     Raises `ValueError` with a message for people.
@@ -107,7 +116,7 @@ def _ports(first: int | None, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count)) if first else (0,) * count
 
 
-def _tls(options: argparse.Namespace) -> TlsSpec | None:
+def _tls(options: ServeOptions) -> TlsSpec | None:
     if options.tlsMode is None:
         if options.tlsCertificateKeyFile or options.tlsCAFile:
             raise ValueError("TLS files have no use without --tlsMode")
@@ -128,7 +137,7 @@ def _user(text: str) -> UserSpec:
     return UserSpec(name, password)
 
 
-def _counts(options: argparse.Namespace, topology: Topology) -> tuple[int, int, int]:
+def _counts(options: ServeOptions, topology: Topology) -> tuple[int, int, int]:
     """Return the numbers of members (of each set), of mongos and of shards."""
     sharded = topology in {Topology.SHARDED, Topology.LOAD_BALANCED}
     if not sharded and (options.mongos or options.shards):
@@ -155,7 +164,7 @@ def _with_arbiters(members: int, arbiters: int) -> int | list[MemberSpec]:
     return [MemberSpec(arbiter=number >= members - arbiters) for number in range(members)]
 
 
-def _topology(options: argparse.Namespace, environment: Mapping[str, str]) -> Topology:
+def _topology(options: ServeOptions, environment: Mapping[str, str]) -> Topology:
     name = options.topology
     if name is None and options.replSet is not None:
         return Topology.REPLICA_SET
@@ -172,7 +181,7 @@ def _topology(options: argparse.Namespace, environment: Mapping[str, str]) -> To
     return topology
 
 
-def _addresses(options: argparse.Namespace) -> tuple[str, str]:
+def _addresses(options: ServeOptions) -> tuple[str, str]:
     """Return the name that members advertise, and the address that they listen on."""
     everywhere = "::" if options.ipv6 else "0.0.0.0"  # noqa: S104 - asked for
     bind_ip = everywhere if options.bind_ip_all else options.bind_ip.split(",")[0]
@@ -194,7 +203,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+def _parameters(options: ServeOptions) -> dict[str, Any]:
     """Return the server parameters, by name; those of short options come first."""
     parameters: dict[str, Any] = {}
     if options.verbose:

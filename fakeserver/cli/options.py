@@ -1,249 +1,500 @@
-"""The options of `pushbackd serve`, which are those of a mongod."""
+"""The options of `pushbackd serve`, which are those of a mongod: one table.
+
+From a row are made the option on the command line (`command`), its keys in the file of `--config`
+(`config_file`), and its line in docs/COMMAND-LINE.md.
+"""
 
 from __future__ import annotations
 
-import argparse
-import re
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
 
-from fakeserver.cli.running import CONTROLS
+import click
+
+from fakeserver.cli.values import MOST_PORT, Count, FileName, Filled, OneOf, SeedNumber
 from fakeserver.deployment.spec import STORAGES, Topology, topology_name
-from fakeserver.profile import PROFILES
-from mongowire.documents.suggestions import did_you_mean
+from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-
-BAD_INPUT: Final = 2
-"""A file or a value cannot be used."""
-USAGE: Final = 4
-"""The command line is wrong."""
-CANNOT_START: Final = 48
-"""The exit code of a mongod that cannot listen."""
-
-_MESSAGE_MAX: Final = 600
-_CHOICE: Final = re.compile(r"(argument [^:]+): invalid choice: (.+) \(choose from (.+)\)", re.DOTALL)
-
-
-class Parser(argparse.ArgumentParser):
-    """Reports an error in one line with its cure; argparse would print all options before it."""
-
-    def add_argument(self, *names: str, **facts: Any) -> argparse.Action:
-        """Declare an option; one that takes a text, a path or a name takes no empty one."""
-        if facts.get("action", "append") == "append" and not facts.keys() & {"type", "choices"}:
-            facts["type"] = filled
-        return super().add_argument(*names, **facts)
-
-    def parse_args(  # type: ignore[override]  # the namespace is argparse's own
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> argparse.Namespace:
-        """Return the options. An unknown one ends the process, with the one that was meant."""
-        options, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            self.error(self._unknown(unknown[0]))
-        return options
-
-    def error(self, message: str) -> NoReturn:
-        """Print a mistake and end the process."""
-        message = _CHOICE.sub(_choice, message)
-        self.exit(USAGE, f"Error: {cut(message)}\n'{self.prog} --help' lists arguments and options.\n")
-
-    def _unknown(self, word: str) -> str:
-        if not word.startswith("-"):
-            return f"unexpected argument {word!r}: a server takes options only"
-        name = word.partition("=")[0]
-        known = [option for action in self.shown() for option in action.option_strings]
-        hint = did_you_mean(name, known)
-        return f"no such option: {name}" + (f"; {hint}" if hint else "")
-
-    def shown(self) -> list[Any]:
-        """Return the options that the help lists."""
-        return [action for action in self._actions if action.help != argparse.SUPPRESS]
-
-
-def filled(text: str) -> str:
-    """Return a text that is not empty. Raises `ArgumentTypeError`."""
-    if not text:
-        raise argparse.ArgumentTypeError("the value is empty; leave the option out, or say what it names")
-    return text
-
-
-def cut(message: str) -> str:
-    """Return a message, cut to a length that can be read: it may quote a long argument."""
-    return message if len(message) <= _MESSAGE_MAX else f"{message[:_MESSAGE_MAX]}…"
-
-
-def _choice(found: re.Match[str]) -> str:
-    argument, word, choices = found.groups()
-    known = [choice.strip().strip("'") for choice in choices.split(",")]
-    cure = did_you_mean(word.strip("'"), known, f"known are {', '.join(known)}")
-    return f"{argument}: unknown value {word}; {cure}"
-
-
-IGNORED_VALUES: Final = (
-    *("--dbpath", "--storageEngine", "--oplogSize", "--wiredTigerCacheSizeGB"),
-    *("--wiredTigerJournalCompressor", "--wiredTigerCollectionBlockCompressor", "--configdb"),
-)
-IGNORED_FLAGS: Final = ("--journal", "--nojournal", "--directoryperdb", "--shardsvr", "--configsvr")
 TOPOLOGIES: Final = tuple(map(str, Topology))
+CONTROLS: Final = ("unix", "tcp", "none")
 REMOTE: Final = "--listen-beyond-loopback-without-authentication"
 DEFAULT_MEMBERS: Final = 3
 DEFAULT_MONGOS: Final = 2
+_MEMBERS_MAX: Final = 50
+_CONNECTIONS_MAX: Final = 1_000_000
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parse = Parser(prog="pushbackd serve", description="Run a fake MongoDB deployment.", allow_abbrev=False)
-    add = parse.add_argument
-    add("-f", "--config", metavar="FILE", help="file with options in mongod's YAML; those given here win")
-    port = (
-        "port of the first server; the others get the next ones, arbiters the last of a set (0: free ports)"
-    )
-    add("--port", type=int, default=0, metavar="PORT", help=port)
-    add("--bind_ip", default="localhost", metavar="HOST", help="address to listen on and to advertise")
-    add("--bind_ip_all", action="store_true", help="listen on all addresses")
-    add("--ipv6", action="store_true", help="with --bind_ip_all, listen on IPv6 addresses too")
-    add("--unixSocketPrefix", metavar="FOLDER", help="listen on FOLDER/mongodb-PORT.sock as well")
-    add("--maxConns", type=int, metavar="N", help="number of connections that each server accepts")
-    _add_deployment(add)
-    add(
-        "--setParameter",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="server parameter, or failpoint.NAME with a document; may be repeated",
-    )
-    add(
-        "--networkMessageCompressors",
-        metavar="NAMES",
-        help="compressors to offer, separated by commas, or disabled",
-    )
-    add("--seed", type=int, default=0, metavar="N", help="seed for every random choice of the servers")
-    add(
-        "--scenario",
-        metavar="FILE|NAME",
-        help="file with a deployment, its data, rules, faults and a timeline, or the name of a bundled one"
-        " (docs/SERVER-SCENARIOS.md)",
-    )
-    add(
-        "--auth",
-        action="store_true",
-        help="switch access control on: clients authenticate and have the privileges of their roles",
-    )
-    add("--keyFile", metavar="FILE", help="switches --auth on, as on a real server; the file is not read")
-    add(
-        "--user",
-        action="append",
-        default=[],
-        metavar="NAME:PASSWORD",
-        help="user of the admin database with the role root; the connection string names the first one",
-    )
-    add("--ui", type=int, metavar="PORT", help="serve the live page and verbs over HTTP (0: a free port)")
-    add("--noscripting", action="store_true", help="refuse server-side JavaScript")
-    _add_tls(add)
-    _add_process(add)
-    _add_control(add)
-    add(REMOTE, dest="remote", action="store_true", help="allow a --bind_ip that other machines can reach")
-    add("--fork", action="store_true", help=argparse.SUPPRESS)
-    add("--shutdown", action="store_true", help=argparse.SUPPRESS)
-    add("--nounixsocket", action="store_true", help=argparse.SUPPRESS)
-    add("--version", action="store_true", help="print the release and exit")
-    for option in IGNORED_VALUES:
-        add(option, dest=option, help=argparse.SUPPRESS)
-    for option in IGNORED_FLAGS:
-        add(option, dest=option, action="store_true", help=argparse.SUPPRESS)
-    return parse
+class Takes(Enum):
+    """What an option takes; the value completes the sentence "… is not …" about a key of the file."""
+
+    TEXT = "a text"
+    TEXTS = "a mapping of parameters"
+    """A text, and the option may be repeated."""
+    WHOLE = "a whole number"
+    NUMBER = "a number"
+    FLAG = "true or false"
+    LEVEL = "a whole number from 0"
+    """No value, and the option may be repeated: how often counts."""
 
 
-def _add_control(add: Callable[..., Any]) -> None:
-    """Declare the options for the control of the running server."""
-    add(
-        "--control",
-        choices=CONTROLS,
-        help="control listener: a Unix socket (default), a port of the loopback interface, or none",
-    )
-    add("--id", metavar="NAME", help="id in the registry of running servers (pushbackd ls)")
+class Section(Enum):
+    """The parts of the help."""
+
+    DEPLOYMENT = "Deployment"
+    ADDRESSES = "Addresses"
+    ACCESS = "Access control and TLS"
+    BEHAVIOUR = "Behaviour"
+    PROCESS = "Log and process"
+    CONTROL = "Control"
 
 
-def _add_process(add: Callable[..., Any]) -> None:
-    """Declare the options of the process: its log, and the file with its number."""
-    add("--logpath", metavar="FILE", help="file for the log, instead of standard error")
-    add("--logappend", action="store_true", help="append to the file of --logpath, instead of replacing it")
-    add("--syslog", action="store_true", help="send the log to the system's log, instead of standard error")
-    add("--quiet", action="store_true", help="log warnings and errors only")
-    add("-v", "--verbose", action="count", default=0, help="log more: -v is level 1 of logLevel, -vvvvv is 5")
-    add(
-        "--storage",
-        choices=STORAGES,
-        help="storage engine (default: memory); mongomock stores and queries as that library does",
-    )
-    add("--journalFile", metavar="FILE", help="file to append the journal to, a line of JSON for each record")
-    add("--pidfilepath", metavar="FILE", help="file for the number of the process")
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the file of `--config` that says an option.
+
+    A flag is set by `word` where there is one, else by true, or by false of a key that is `inverted`. Of
+    `others` is what the key may say besides, to no effect. `words` are the values of an option that
+    knows some.
+    """
+
+    path: str
+    word: str = ""
+    others: tuple[str, ...] = ()
+    inverted: bool = False
+    words: tuple[str, ...] = ()
 
 
-def _add_deployment(add: Callable[..., Any]) -> None:
-    """Declare the options for the kind and the size of the deployment."""
-    add("--replSet", metavar="NAME", help="name of the replica set to run")
-    add("--topology", type=topology_name, choices=TOPOLOGIES, help="kind of deployment (default single)")
-    add(
-        "--members",
-        type=int,
-        metavar="N",
-        help=f"number of members of each replica set, arbiters included (default {DEFAULT_MEMBERS})",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOption:
+    """An option. Its name is that of its first spelling; `type` and `metavar` are click's."""
+
+    spellings: tuple[str, ...]
+    help: str = ""
+    takes: Takes = Takes.TEXT
+    type: Any = None
+    metavar: str | None = None
+    default: Any = None
+    stated_default: str = ""
+    """What help says of the default, where it is no value."""
+    section: Section = Section.DEPLOYMENT
+    keys: tuple[Key, ...] = ()
+    hidden: bool = False
+    """No help lists it."""
+    ignored: bool = False
+    """It has no effect, which the log notes."""
+
+    @property
+    def option(self) -> str:
+        """The spelling that messages use: the first long one."""
+        return next((each for each in self.spellings if each.startswith("--")), self.spellings[0])
+
+    @property
+    def name(self) -> str:
+        """The name of its value: `replSet` of `--replSet`."""
+        return "remote" if self.option == REMOTE else self.option.lstrip("-").replace("-", "_")
+
+
+def _deployment() -> tuple[ServeOption, ...]:
+    return (
+        ServeOption(
+            spellings=("--topology",),
+            type=OneOf(TOPOLOGIES, topology_name),
+            stated_default="single",
+            help="Kind of deployment.",
+        ),
+        ServeOption(
+            spellings=("--replSet",),
+            metavar="NAME",
+            help="Name of the replica set to run.",
+            keys=(Key("replication.replSetName"),),
+        ),
+        ServeOption(
+            spellings=("--members",),
+            takes=Takes.WHOLE,
+            type=Count(0, _MEMBERS_MAX),
+            metavar="N",
+            stated_default=str(DEFAULT_MEMBERS),
+            help="Number of members of each replica set, arbiters included.",
+        ),
+        ServeOption(
+            spellings=("--arbiters",),
+            takes=Takes.WHOLE,
+            type=Count(0, _MEMBERS_MAX),
+            metavar="N",
+            default=0,
+            help="How many of --members have no data and only vote: those with the last ports.",
+        ),
+        ServeOption(
+            spellings=("--shards",),
+            takes=Takes.WHOLE,
+            type=Count(0, _MEMBERS_MAX),
+            metavar="N",
+            stated_default="1",
+            help="Number of shards of a sharded cluster.",
+        ),
+        ServeOption(
+            spellings=("--mongos",),
+            takes=Takes.WHOLE,
+            type=Count(0, _MEMBERS_MAX),
+            metavar="N",
+            stated_default=str(DEFAULT_MONGOS),
+            help="Number of mongos of a sharded cluster.",
+        ),
+        ServeOption(
+            spellings=("--profile",),
+            type=OneOf(PROFILES),
+            default=DEFAULT_PROFILE,
+            help="MongoDB release to imitate.",
+        ),
+        ServeOption(
+            spellings=("--scenario",),
+            metavar="FILE|NAME",
+            help="File with a deployment, its data, rules, faults and a timeline, or the name of a bundled"
+            " one (docs/SERVER-SCENARIOS.md).",
+        ),
+        ServeOption(
+            spellings=("-f", "--config"),
+            metavar="FILE",
+            type=FileName(dir_okay=False),
+            help="File with options in mongod's YAML; those given here win.",
+        ),
     )
-    add(
-        "--arbiters",
-        type=int,
-        default=0,
-        metavar="N",
-        help="how many of --members have no data and only vote: those with the last ports (default 0)",
+
+
+def _addresses() -> tuple[ServeOption, ...]:
+    def flag(name: str, help_text: str, *keys: Key) -> ServeOption:
+        return ServeOption(
+            spellings=(name,), takes=Takes.FLAG, section=Section.ADDRESSES, help=help_text, keys=keys
+        )
+
+    def text(name: str, metavar: str, help_text: str, key: str, **more: Any) -> ServeOption:
+        given = {"metavar": metavar, "keys": (Key(key),), **more}
+        return ServeOption(spellings=(name,), section=Section.ADDRESSES, help=help_text, **given)
+
+    return (
+        text(
+            "--bind_ip",
+            "HOST",
+            "Address to listen on and to advertise.",
+            "net.bindIp",
+            default="localhost",
+        ),
+        flag("--bind_ip_all", "Listen on all addresses.", Key("net.bindIpAll")),
+        flag("--ipv6", "With --bind_ip_all, listen on IPv6 addresses too.", Key("net.ipv6")),
+        flag(REMOTE, "Allow a --bind_ip that other machines can reach."),
+        text(
+            "--unixSocketPrefix",
+            "FOLDER",
+            "Listen on FOLDER/mongodb-PORT.sock as well.",
+            "net.unixDomainSocket.pathPrefix",
+            type=FileName(file_okay=False),
+        ),
+        text(
+            "--maxConns",
+            "N",
+            "Number of connections that each server accepts.",
+            "net.maxIncomingConnections",
+            takes=Takes.WHOLE,
+            type=Count(1, _CONNECTIONS_MAX),
+        ),
+        text(
+            "--networkMessageCompressors",
+            "NAMES",
+            "Compressors to offer, separated by commas: snappy, zlib, zstd; or disabled.",
+            "net.compression.compressors",
+        ),
     )
-    add(
-        "--mongos",
-        type=int,
-        metavar="N",
-        help=f"number of mongos of a sharded cluster (default {DEFAULT_MONGOS})",
-    )
-    add("--shards", type=int, metavar="N", help="number of shards of a sharded cluster (default 1)")
-    add(
-        "--loadBalancerPort",
-        type=int,
-        metavar="PORT",
-        help="port of the load balancer of the first mongos; the balancer of all mongos gets the next one",
-    )
+
+
+def _ports() -> tuple[ServeOption, ...]:
+    def port(name: str, help_text: str, *keys: Key, default: int | None = None) -> ServeOption:
+        return ServeOption(
+            spellings=(name,),
+            takes=Takes.WHOLE,
+            type=Count(0, MOST_PORT),
+            metavar="PORT",
+            default=default,
+            section=Section.ADDRESSES,
+            help=help_text,
+            keys=keys,
+        )
+
     side = "; the other servers get the next ones"
-    add("--priorityPort", type=int, metavar="PORT", help=f"port of the first server without limits{side}")
-    proxy = f"port of the first server for connections with a PROXY header{side}"
-    add("--proxyPort", type=int, metavar="PORT", help=proxy)
-    add("--profile", choices=list(PROFILES), default="8.2", help="MongoDB release to imitate")
+    return (
+        port(
+            "--port",
+            "Port of the first server; the others get the next ones, arbiters the last of a set (0: free"
+            " ports).",
+            Key("net.port"),
+            default=0,
+        ),
+        port(
+            "--priorityPort",
+            f"Port of the first server without limits{side}.",
+            Key("net.priorityPort"),
+        ),
+        port(
+            "--proxyPort",
+            f"Port of the first server for connections with a PROXY header{side}.",
+            Key("net.proxyPort"),
+        ),
+        port(
+            "--loadBalancerPort",
+            "Port of the load balancer of the first mongos; the balancer of all mongos gets the next one.",
+        ),
+    )
 
 
-def _add_tls(add: Callable[..., Any]) -> None:
-    """Declare mongod's TLS options, under their present and their former names."""
-    modes = ("disabled", "allowTLS", "preferTLS", "requireTLS", "allowSSL", "preferSSL", "requireSSL")
-    add("--tlsMode", "--sslMode", choices=modes, help="whether clients may or must use TLS")
-    add(
-        "--tlsCertificateKeyFile",
-        "--sslPEMKeyFile",
-        metavar="FILE",
-        help="file with the key and the certificate of the server",
+_TLS_MODES: Final = ("disabled", "allowTLS", "preferTLS", "requireTLS")
+_SSL_MODES: Final = ("disabled", "allowSSL", "preferSSL", "requireSSL")
+
+
+def _access() -> tuple[ServeOption, ...]:
+    def tls(present: str, former: str, help_text: str, *keys: Key, **more: Any) -> ServeOption:
+        return ServeOption(
+            spellings=(present, former), section=Section.ACCESS, help=help_text, keys=keys, **more
+        )
+
+    def both(name: str, former: str = "") -> tuple[Key, Key]:
+        return Key(f"net.tls.{name}"), Key(f"net.ssl.{former or name}")
+
+    file = {"metavar": "FILE", "type": FileName(dir_okay=False)}
+    return (
+        ServeOption(
+            spellings=("--auth",),
+            takes=Takes.FLAG,
+            section=Section.ACCESS,
+            help="Switch access control on: clients authenticate and have the privileges of their roles.",
+            keys=(Key("security.authorization", word="enabled", others=("disabled",)),),
+        ),
+        ServeOption(
+            spellings=("--user",),
+            takes=Takes.TEXTS,
+            metavar="NAME:PASSWORD",
+            section=Section.ACCESS,
+            help="User of the admin database with the role root; the connection string names the first one."
+            " Repeat the option for more.",
+        ),
+        ServeOption(
+            spellings=("--keyFile",),
+            metavar="FILE",
+            section=Section.ACCESS,
+            help="Switches --auth on, as on a real server; the file is not read.",
+            keys=(Key("security.keyFile"),),
+        ),
+        tls(
+            "--tlsMode",
+            "--sslMode",
+            "Whether clients may or must use TLS.",
+            Key("net.tls.mode", words=_TLS_MODES),
+            Key("net.ssl.mode", words=_SSL_MODES),
+            type=OneOf((*_TLS_MODES, *_SSL_MODES[1:])),
+        ),
+        tls(
+            "--tlsCertificateKeyFile",
+            "--sslPEMKeyFile",
+            "File with the key and the certificate of the server.",
+            *both("certificateKeyFile", "PEMKeyFile"),
+            **file,
+        ),
+        tls(
+            "--tlsCAFile",
+            "--sslCAFile",
+            "File with the certificate authority that signs clients' certificates.",
+            *both("CAFile"),
+            **file,
+        ),
+        tls(
+            "--tlsAllowConnectionsWithoutCertificates",
+            "--sslAllowConnectionsWithoutCertificates",
+            "Accept clients without a certificate.",
+            *both("allowConnectionsWithoutCertificates"),
+            takes=Takes.FLAG,
+        ),
+        tls(
+            "--tlsAllowInvalidCertificates",
+            "--sslAllowInvalidCertificates",
+            "Do not ask clients for a certificate.",
+            *both("allowInvalidCertificates"),
+            takes=Takes.FLAG,
+        ),
     )
-    add(
-        "--tlsCAFile",
-        "--sslCAFile",
-        metavar="FILE",
-        help="file with the certificate authority that signs clients' certificates",
+
+
+def _behaviour() -> tuple[ServeOption, ...]:
+    return (
+        ServeOption(
+            spellings=("--setParameter",),
+            takes=Takes.TEXTS,
+            metavar="NAME=VALUE",
+            section=Section.BEHAVIOUR,
+            help="Server parameter, or failpoint.NAME with a document; repeat the option for more.",
+            keys=(Key("setParameter"),),
+        ),
+        ServeOption(
+            spellings=("--seed",),
+            takes=Takes.WHOLE,
+            type=SeedNumber(),
+            metavar="N",
+            default=0,
+            section=Section.BEHAVIOUR,
+            help="Seed for every random choice of the servers.",
+        ),
+        ServeOption(
+            spellings=("--noscripting",),
+            takes=Takes.FLAG,
+            section=Section.BEHAVIOUR,
+            help="Refuse server-side JavaScript.",
+            keys=(Key("security.javascriptEnabled", inverted=True),),
+        ),
+        ServeOption(
+            spellings=("--storage",),
+            type=OneOf(STORAGES),
+            section=Section.BEHAVIOUR,
+            stated_default=STORAGES[0],
+            help="Storage engine; mongomock stores and queries as that library does.",
+        ),
+        ServeOption(
+            spellings=("--journalFile",),
+            metavar="FILE",
+            type=FileName(dir_okay=False),
+            section=Section.BEHAVIOUR,
+            help="File to append the journal to, a line of JSON for each record.",
+        ),
     )
-    add(
-        "--tlsAllowConnectionsWithoutCertificates",
-        "--sslAllowConnectionsWithoutCertificates",
-        action="store_true",
-        help="accept clients without a certificate",
+
+
+def _process() -> tuple[ServeOption, ...]:
+    def flag(name: str, help_text: str, key: Key) -> ServeOption:
+        return ServeOption(
+            spellings=(name,), takes=Takes.FLAG, section=Section.PROCESS, help=help_text, keys=(key,)
+        )
+
+    return (
+        ServeOption(
+            spellings=("--logpath",),
+            metavar="FILE",
+            type=FileName(dir_okay=False),
+            section=Section.PROCESS,
+            help="File for the log, instead of standard error.",
+            keys=(Key("systemLog.path"),),
+        ),
+        flag(
+            "--logappend",
+            "Append to the file of --logpath, instead of replacing it.",
+            Key("systemLog.logAppend"),
+        ),
+        flag(
+            "--syslog",
+            "Send the log to the system's log, instead of standard error.",
+            Key("systemLog.destination", word="syslog", others=("file",)),
+        ),
+        flag("--quiet", "Log warnings and errors only.", Key("systemLog.quiet")),
+        ServeOption(
+            spellings=("-v", "--verbose"),
+            takes=Takes.LEVEL,
+            section=Section.PROCESS,
+            help="Log more: -v is level 1 of logLevel, -vvvvv is 5.",
+            keys=(Key("systemLog.verbosity"),),
+        ),
+        ServeOption(
+            spellings=("--pidfilepath",),
+            metavar="FILE",
+            type=FileName(dir_okay=False),
+            section=Section.PROCESS,
+            help="File for the number of the process.",
+            keys=(Key("processManagement.pidFilePath"),),
+        ),
+        ServeOption(
+            spellings=("--version",),
+            takes=Takes.FLAG,
+            section=Section.PROCESS,
+            help="Print the release and exit.",
+        ),
     )
-    add(
-        "--tlsAllowInvalidCertificates",
-        "--sslAllowInvalidCertificates",
-        action="store_true",
-        help="do not ask clients for a certificate",
+
+
+def _control() -> tuple[ServeOption, ...]:
+    return (
+        ServeOption(
+            spellings=("--id",),
+            metavar="NAME",
+            section=Section.CONTROL,
+            stated_default="a new one",
+            help="Id in the registry of running servers (pushbackd ls).",
+        ),
+        ServeOption(
+            spellings=("--ui",),
+            takes=Takes.WHOLE,
+            type=Count(0, MOST_PORT),
+            metavar="PORT",
+            section=Section.CONTROL,
+            help="Serve the live page and verbs over HTTP on this port (0: a free port).",
+        ),
+        ServeOption(
+            spellings=("--control",),
+            type=OneOf(CONTROLS),
+            section=Section.CONTROL,
+            stated_default="unix, where there can be a socket",
+            help="Control listener: a Unix socket, a port of the loopback interface, or none.",
+        ),
     )
+
+
+def _without_effect() -> tuple[ServeOption, ...]:
+    def value(name: str, *keys: Key, takes: Takes = Takes.TEXT) -> ServeOption:
+        return ServeOption(spellings=(name,), hidden=True, ignored=True, keys=keys, takes=takes)
+
+    def flag(name: str, *keys: Key, ignored: bool = True) -> ServeOption:
+        return ServeOption(spellings=(name,), takes=Takes.FLAG, hidden=True, ignored=ignored, keys=keys)
+
+    return (
+        flag("--fork", Key("processManagement.fork"), ignored=False),
+        flag("--shutdown", ignored=False),
+        flag("--nounixsocket", Key("net.unixDomainSocket.enabled", inverted=True), ignored=False),
+        value("--dbpath", Key("storage.dbPath")),
+        value("--storageEngine", Key("storage.engine")),
+        value("--oplogSize", Key("replication.oplogSizeMB"), takes=Takes.NUMBER),
+        value(
+            "--wiredTigerCacheSizeGB",
+            Key("storage.wiredTiger.engineConfig.cacheSizeGB"),
+            takes=Takes.NUMBER,
+        ),
+        value("--wiredTigerJournalCompressor"),
+        value("--wiredTigerCollectionBlockCompressor"),
+        value("--configdb", Key("sharding.configDB")),
+        flag("--journal", Key("storage.journal.enabled")),
+        flag("--nojournal"),
+        flag("--directoryperdb", Key("storage.directoryPerDB")),
+        flag("--shardsvr", Key("sharding.clusterRole", word="shardsvr")),
+        flag("--configsvr", Key("sharding.clusterRole", word="configsvr")),
+    )
+
+
+OPTIONS: Final = (
+    *_deployment(),
+    *_ports(),
+    *_addresses(),
+    *_access(),
+    *_behaviour(),
+    *_process(),
+    *_control(),
+    *_without_effect(),
+)
+"""Every option."""
+
+
+def declared(row: ServeOption) -> click.Option:
+    """Return the option of click that a row is."""
+    default = f"  [default: {row.stated_default}]" if row.stated_default else ""
+    facts: dict[str, Any] = {"help": row.help + default, "hidden": row.hidden}
+    if row.default is not None:
+        facts |= {"default": row.default, "show_default": True}
+    if row.takes is Takes.FLAG:
+        facts["is_flag"] = True
+    elif row.takes is Takes.LEVEL:
+        facts["count"] = True
+    else:
+        facts |= {"type": row.type or Filled(), "metavar": row.metavar, "multiple": row.takes is Takes.TEXTS}
+    return click.Option([row.name, *row.spellings], **facts)

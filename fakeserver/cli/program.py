@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.cli.config_file import arguments_of
+import click
+
+from fakeserver.cli.command import serve_command
 from fakeserver.cli.description import scenario_of, spec_of
-from fakeserver.cli.options import BAD_INPUT, CANNOT_START, IGNORED_FLAGS, IGNORED_VALUES, cut, parser
+from fakeserver.cli.options import OPTIONS
 from fakeserver.cli.running import Serving, drop_stderr, log_output, serve
 from fakeserver.control.client import ControlClient, ServerStatus
 from fakeserver.control.registry import Registry, check_id
@@ -22,15 +24,16 @@ from fakeserver.errors import CommandError
 from fakeserver.profile import PROFILES
 from fakeserver.settings.failpoints import NAMES
 from fakeserver.settings.server_parameters import TABLE
+from mongowire.documents.command_line import BAD_INPUT, CANNOT_START, cut, show
 from mongowire.documents.errors import ControlError
 from mongowire.documents.suggestions import did_you_mean
 from mongowire.loops import fast_loop
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from fakeserver.cli.command import ServeOptions
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.spec import ClusterSpec
 
@@ -40,43 +43,37 @@ _UNKNOWN: Final = re.compile(r"unrecognized parameter \[(?P<parameter>\w+)\]|(?P
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code."""
-    parse = parser()
-    options = options_of(sys.argv[1:] if argv is None else argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        code = serve_command(run).main(arguments, prog_name="pushbackd serve", standalone_mode=False)
+    except click.ClickException as error:
+        show(error)
+        return BAD_INPUT
+    return int(code or 0)
+
+
+def run(options: ServeOptions, context: click.Context | None = None) -> int:
+    """Serve what options describe; return the exit code. Raises `click.ClickException` for wrong ones."""
     if options.version:
-        sys.stdout.write(f"db version v{PROFILES[options.profile].version}\n")
+        click.echo(f"db version v{PROFILES[options.profile].version}")
         return 0
     if options.fork:
-        parse.error("--fork is not supported: `pushbackd start` runs a server in the background")
+        raise click.UsageError(
+            "--fork is not supported: `pushbackd start` runs a server in the background", context
+        )
     if options.shutdown:
-        parse.error("--shutdown is not supported: `pushbackd stop` ends a server")
+        raise click.UsageError("--shutdown is not supported: `pushbackd stop` ends a server", context)
     try:
         spec = scenario_of(options) if options.scenario is not None else spec_of(options, os.environ)
         _check_id(options)
     except ScenarioFileError as error:
-        sys.stderr.write(f"{error}\n")
-        return BAD_INPUT
+        raise click.ClickException(str(error)) from error
     except ValueError as error:
-        parse.error(str(error))
+        raise click.UsageError(str(error), context) from error
     return _run(spec, options)
 
 
-def options_of(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options, with those of the file that `--config` names below them.
-
-    A mistake in either ends the process.
-    """
-    parse = parser()
-    options = parse.parse_args(arguments)
-    if options.config is None:
-        return options
-    try:
-        of_file = arguments_of(options.config)
-    except ControlError as error:
-        parse.exit(BAD_INPUT, f"Error: {error}\n")
-    return parse.parse_args([*of_file, *arguments])
-
-
-def _check_id(options: argparse.Namespace) -> None:
+def _check_id(options: ServeOptions) -> None:
     """Refuse an id that cannot be had. Raises `ControlError`."""
     if not options.id:
         return
@@ -90,7 +87,7 @@ def _check_id(options: argparse.Namespace) -> None:
         )
 
 
-def _run(spec: ClusterSpec | Scenario, options: argparse.Namespace) -> int:
+def _run(spec: ClusterSpec | Scenario, options: ServeOptions) -> int:
     try:
         with (
             log_output(
@@ -121,8 +118,8 @@ def _cure(message: str) -> str:
     return f"; {hint}" if hint else ""
 
 
-def _serving(options: argparse.Namespace, log: Callable[[str], None]) -> Serving:
-    ignored = [option for option in (*IGNORED_VALUES, *IGNORED_FLAGS) if getattr(options, option)]
+def _serving(options: ServeOptions, log: Callable[[str], None]) -> Serving:
+    ignored = [row.option for row in OPTIONS if row.ignored and getattr(options, row.name)]
     file = str(Path(options.logpath).absolute()) if options.logpath else ""
     return Serving(
         control=options.control,

@@ -90,7 +90,6 @@ def _only_warnings(write: Callable[[str], None]) -> Callable[[str], None]:
     return write_warning
 
 
-CONTROLS: Final = ("unix", "tcp", "none")
 _TOKEN_BYTES: Final = 24
 _LOOK_SECONDS: Final = 0.02
 

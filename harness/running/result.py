@@ -26,14 +26,13 @@ class ResultStatus(StrEnum):
 
 
 class ExitCode(IntEnum):
-    """Exit codes; 0 to 5 are pytest's, those from 128 on are what shells report for a signal."""
+    """Exit codes; 0 to 5 are pytest's, but 4, those from 128 on are what shells report for a signal."""
 
     PASSED = 0
     FAILED = 1
     BAD_INPUT = 2
-    """A file cannot be read or written, or is no valid scenario, or servers do not answer."""
+    """The command line is wrong, a file cannot be read or written, or servers do not answer."""
     INTERNAL_ERROR = 3
-    USAGE = 4
     NOTHING_RAN = 5
     UNEXPECTED_PASS = 6
     HUNG_UP = 129

@@ -12,7 +12,10 @@ import pytest
 from pymongo import MongoClient
 
 from fakeserver.access.user_spec import UserSpec
-from fakeserver.cli import main, parser, spec_of
+from fakeserver.cli.command import options_of
+from fakeserver.cli.description import spec_of
+from fakeserver.cli.options import OPTIONS
+from fakeserver.cli.program import main
 from fakeserver.control.client import ControlClient
 from fakeserver.control.registry import Registry
 from fakeserver.deployment.spec import ClusterSpec, TlsMode, TlsSpec, Topology
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _spec(*arguments: str, **environment: str) -> ClusterSpec:
-    return spec_of(parser().parse_args(arguments), environment)
+    return spec_of(options_of(arguments), environment)
 
 
 @pytest.mark.parametrize(
@@ -168,17 +171,36 @@ def test_what_cannot_be_meant_is_refused(
         (["--replSt", "x"], "did you mean '--replSet'?"),
         (["--profile", "8.3"], "did you mean '8.2'?"),
         (["--topology", "rplicaset"], "did you mean 'replicaset'?"),
-        (["shop"], "unexpected argument 'shop'"),
+        (["shop"], "unexpected extra argument (shop)"),
         (["--members", "0", "--replSet", "x"], "members must be from 1 to 50"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_explained(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as exited:
-        main(arguments)
-    assert exited.value.code == 4
+    assert main(arguments) == 2
     assert complaint in capsys.readouterr().err
+
+
+MONGODS_OWN = (
+    *("--port", "--bind_ip", "--bind_ip_all", "--ipv6", "--unixSocketPrefix", "--maxConns", "--config", "-f"),
+    *("--replSet", "--setParameter", "--networkMessageCompressors", "--auth", "--keyFile", "--noscripting"),
+    *("--tlsMode", "--sslMode", "--tlsCertificateKeyFile", "--sslPEMKeyFile", "--tlsCAFile", "--sslCAFile"),
+    *("--logpath", "--logappend", "--syslog", "--quiet", "-v", "--verbose", "--pidfilepath", "--version"),
+    *("--dbpath", "--storageEngine", "--oplogSize", "--wiredTigerCacheSizeGB", "--configdb", "--journal"),
+    *("--nojournal", "--directoryperdb", "--shardsvr", "--configsvr", "--fork", "--shutdown"),
+)
+
+
+def test_options_are_spelled_as_a_mongod_spells_them() -> None:
+    spellings = {word for row in OPTIONS for word in row.spellings}
+    assert [each for each in MONGODS_OWN if each not in spellings] == []
+
+
+def test_the_fake_server_loads_no_command_line() -> None:
+    script = "import sys, fakeserver; print('click' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ Run as a program, this writes those parts anew; tests/tidy/test_reference_pages.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import json
 import re
@@ -23,8 +22,7 @@ from driver.collection import Collection
 from driver.database import Database
 from fakeserver import rules
 from fakeserver.assembly.background import BackgroundCluster
-from fakeserver.cli import parser
-from fakeserver.cli.options import filled
+from fakeserver.cli.options import OPTIONS, Section
 from fakeserver.control.verbs.form import Applies
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.profile import PROFILES
@@ -53,10 +51,10 @@ CODES: Final[Mapping[ExitCode, str]] = {
     " finding. `record`: something was recorded. Others: done",
     ExitCode.FAILED: "`conform`, `explain`, `record`: a case failed. `lint`: there are findings."
     " `to-json --check`: a file would change",
-    ExitCode.BAD_INPUT: "a file or a case cannot be used, a file cannot be written (a full disk), or servers"
-    " do not answer",
+    ExitCode.BAD_INPUT: "the command line is wrong, a file or a case cannot be used, a file cannot be written"
+    " (a full disk), or servers do not answer",
     ExitCode.INTERNAL_ERROR: "a defect of `pushbackd`",
-    ExitCode.USAGE: "the command line is wrong",
+    ExitCode.BAD_INPUT: "the command line is wrong",
     ExitCode.NOTHING_RAN: "`conform`, `explain`: no case ran. `record`: there is nothing to record",
     ExitCode.UNEXPECTED_PASS: "`conform`: a case passed that is known to fail",
     ExitCode.HUNG_UP: "the command was ended by SIGHUP",
@@ -119,41 +117,30 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
 
 
 def _served() -> Iterator[str]:
-    """Yield the chapter of the server, whose options are those of a mongod and have a parser of their own."""
-    parse = parser()
+    """Yield the chapter of the server: its options by sections, with their keys in the file of --config."""
+    command = cli.get_command(click.Context(cli), "serve")
+    assert command is not None
+    context = click.Context(command, info_name="serve", parent=click.Context(cli, info_name="pushbackd"))
+    declared = {each.name: each for each in command.params}
     yield "```text"
     yield "pushbackd serve [OPTIONS]"
     yield "```"
     yield ""
-    ignored: list[str] = []
-    for action in parse._actions:
-        if "--help" in action.option_strings:
-            continue
-        if action.help != argparse.SUPPRESS:
-            yield _item(_names(action), _with_default(action))
-        elif action.option_strings != ["--fork"]:
-            ignored.extend(action.option_strings)
+    yield "Behind an option stand its keys in the file of `--config`."
+    for section in Section:
+        yield ""
+        yield f"{section.value}:"
+        yield ""
+        for row in OPTIONS:
+            record = declared[row.name].get_help_record(context)
+            if row.section is section and record is not None:
+                names, meaning = record
+                keys = ", ".join(f"`{key.path}`" for key in row.keys)
+                yield _item(names, meaning) + (f" {keys}" if keys else "")
     yield ""
-    listed = ", ".join(f"`{option}`" for option in ignored)
+    listed = ", ".join(f"`{row.option}`" for row in OPTIONS if row.ignored)
     yield f"Accepted without effect, and noted in the log: {listed}."
     yield ""
-
-
-def _names(action: argparse.Action) -> str:
-    value = "" if action.nargs == 0 else action.metavar or "|".join(map(str, action.choices or ())) or "N"
-    if (
-        action.type in {None, filled}
-        and action.metavar is None
-        and action.choices is None
-        and action.nargs != 0
-    ):
-        value = "TEXT"
-    return f"{', '.join(action.option_strings)} {value}".strip()
-
-
-def _with_default(action: argparse.Action) -> str:
-    shown = action.default not in (None, False, [], argparse.SUPPRESS)
-    return f"{action.help}{f'  [default: {action.default}]' if shown else ''}"
 
 
 def _item(names: str, meaning: str) -> str:

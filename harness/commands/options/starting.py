@@ -100,14 +100,14 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
 
     Raises `ControlError`, `ValueError`; ends the process for arguments that `serve` would refuse.
     """
-    from fakeserver.cli import options_of, spec_of  # noqa: PLC0415 - a help text needs no server
+    from fakeserver.cli.description import described  # noqa: PLC0415 - a help text needs no server
 
     given: list[str] = []
     if options["config"] is not None:
         of_file, given = options_in(options["config"])
         options = {**options, **{name: value for name, value in of_file.items() if options[name] is None}}
     served = (*_from_environment(os.environ), *_from_options(options), *given, *arguments)
-    spec = spec_of(options_of(served), os.environ)
+    spec = described(served, os.environ)
     registry = Registry(options["runner_folder"])
     name = registry.fresh_id(str(spec.topology)) if options["name"] is None else check_id(options["name"])
     folder = options["log_folder"]

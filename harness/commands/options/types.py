@@ -10,41 +10,32 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from fakeserver.cli.values import MOST_COUNT, MOST_WHOLE, Count, FilePath, Filled, SeedNumber
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+__all__ = [
+    "MOST_COUNT",
+    "MOST_JOBS",
+    "MOST_SECONDS",
+    "MOST_WHOLE",
+    "Count",
+    "Duration",
+    "FilePath",
+    "Filled",
+    "Jobs",
+    "Number",
+    "Seconds",
+    "SeedNumber",
+    "ServerId",
+    "Text",
+    "Word",
+]
+
 MOST_SECONDS: Final = 366 * 24 * 3600
-MOST_COUNT: Final = 1_000_000
 MOST_JOBS: Final = 1000
-MOST_WHOLE: Final = (1 << 63) - 1
-
-
-class FilePath(click.Path):
-    """A path that is not empty, and not longer than the system allows."""
-
-    def __init__(self, *, dir_okay: bool = True, file_okay: bool = True) -> None:
-        super().__init__(path_type=Path, dir_okay=dir_okay, file_okay=file_okay)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not str(value):
-            self.fail("the name of a file is empty", param, ctx)
-        try:
-            return super().convert(value, param, ctx)
-        except OSError as error:
-            self.fail(f"{value}: {error.strerror}", param, ctx)
-
-
-class Filled(click.ParamType[str]):
-    """A text that is not empty: of an option that was given, something is meant."""
-
-    name = "TEXT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not value:
-            self.fail("the value is empty; leave the option out, or say what it names", param, ctx)
-        return str(value)
 
 
 class Seconds(click.ParamType[float]):
@@ -60,16 +51,6 @@ class Seconds(click.ParamType[float]):
         if not 0 < seconds <= MOST_SECONDS:  # false for "nan", too
             self.fail(f"{value} is not above 0 and at most {MOST_SECONDS} seconds, a year", param, ctx)
         return seconds
-
-
-class Count(click.IntRange):
-    """A whole number from `least` to `most`."""
-
-    def __init__(self, least: int, most: int = MOST_COUNT) -> None:
-        super().__init__(min=least, max=most)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        return int(super().convert(value, param, ctx))
 
 
 class Jobs(click.ParamType[int | None]):
@@ -88,21 +69,6 @@ class Jobs(click.ParamType[int | None]):
         if not text.isdecimal() or len(text) > len(str(MOST_JOBS)) or not 1 <= int(text) <= MOST_JOBS:
             self.fail(f"'{value}' is neither a number of processes (1 to {MOST_JOBS}) nor 'auto'", param, ctx)
         return int(text)
-
-
-class SeedNumber(click.ParamType[int]):
-    """A whole number of 64 bits."""
-
-    name = "INTEGER"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            seed = int(value)
-        except ValueError:
-            self.fail(f"'{value}' is not a valid integer", param, ctx)
-        if abs(seed) > MOST_WHOLE:
-            self.fail(f"{seed} does not fit into 64 bits", param, ctx)
-        return seed
 
 
 class Text(click.ParamType[str]):

@@ -8,7 +8,8 @@ import pytest
 from talking import Deployment, play
 
 from fakeserver import ClusterSpec
-from fakeserver.cli import parser, spec_of
+from fakeserver.cli.command import options_of
+from fakeserver.cli.description import spec_of
 from fakeserver.errors import CommandError
 
 _FIND = {"find": "c", "$db": "db"}
@@ -17,7 +18,7 @@ _FIND = {"find": "c", "$db": "db"}
 def _spec(*settings: str) -> ClusterSpec:
     """Describe a server as the command line does."""
     flags = [flag for setting in settings for flag in ("--setParameter", setting)]
-    return spec_of(parser().parse_args(flags), {})
+    return spec_of(options_of(flags), {})
 
 
 @pytest.mark.parametrize(

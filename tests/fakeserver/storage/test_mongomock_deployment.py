@@ -11,11 +11,11 @@ from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from fakeserver import BackgroundCluster, ClusterSpec
-from fakeserver.cli.options import USAGE
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace, Query, Update
 from fakeserver.storage.store import mongomock_engine
 from fakeserver.storage.store.mongomock_engine import MongomockEngine
+from mongowire.documents.command_line import BAD_INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,7 @@ def test_an_unknown_storage_is_refused() -> None:
 def test_an_unknown_storage_is_a_mistake_on_the_command_line(verb: str) -> None:
     command = [sys.executable, "-m", "harness", verb, "--storage", "disk"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == USAGE
+    assert run.returncode == BAD_INPUT
     assert "--storage" in run.stderr
 
 

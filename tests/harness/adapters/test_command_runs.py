@@ -174,7 +174,7 @@ def test_a_failure_by_an_adapter_that_is_a_process_says_whose_fault_it_looks_lik
 
 def test_a_trace_needs_an_adapter_that_is_a_process(tmp_path: Path, write_scenario: WriteScenario) -> None:
     done = conform(write_scenario("a"), "--adapter", "pymongo", "--trace-adapter", tmp_path / "trace")
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert "--trace-adapter: no --adapter is a process of its own (cmd:COMMAND)" in done.stderr
 
 

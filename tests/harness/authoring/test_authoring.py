@@ -80,7 +80,7 @@ class TestNew:
         assert lint_file(path) == []
 
     def test_a_scenario_is_not_begun_in_json(self, tmp_path: Path, pushbackd: Any) -> None:
-        assert pushbackd("new", tmp_path / "first.json").exit_code == ExitCode.USAGE
+        assert pushbackd("new", tmp_path / "first.json").exit_code == ExitCode.BAD_INPUT
 
 
 class TestSchema:

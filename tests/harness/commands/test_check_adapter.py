@@ -118,7 +118,7 @@ def test_a_program_that_cannot_be_started_is_bad_input(tmp_path: Path, pushbackd
 @pytest.mark.parametrize("adapter", ["cmd:", "python adapter.py"])
 def test_what_is_no_command_line_is_refused(adapter: str, pushbackd: Any) -> None:
     done = pushbackd("check-adapter", adapter)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert "write cmd: and the command line of a program" in done.stderr
 
 
@@ -156,5 +156,5 @@ class TestNewAdapter:
 
     def test_a_schema_is_for_scenarios(self, tmp_path: Path, pushbackd: Any) -> None:
         done = pushbackd("new", "--adapter", "node", "--schema", "x", tmp_path)
-        assert done.exit_code == ExitCode.USAGE
+        assert done.exit_code == ExitCode.BAD_INPUT
         assert list(tmp_path.iterdir()) == []

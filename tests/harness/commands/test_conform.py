@@ -171,7 +171,7 @@ def test_a_file_that_cannot_take_known_failures_is_refused_before_the_run(
     known = tmp_path / "known.yml"
     known.mkdir() if text is None else known.write_text(text)
     done = conform(write_scenario("a", operations=FAILS), "--write-expectations", known)
-    assert done.exit_code in (ExitCode.BAD_INPUT, ExitCode.USAGE)
+    assert done.exit_code in (ExitCode.BAD_INPUT, ExitCode.BAD_INPUT)
     assert "FAILED" not in done.stdout
     assert complaint in done.stderr or "is a directory" in done.stderr
 
@@ -190,7 +190,7 @@ def test_known_failures_are_those_of_one_driver_in_one_run(
     tmp_path: Path, write_scenario: WriteScenario, more: list[str], complaint: str
 ) -> None:
     done = conform(write_scenario("a"), "--write-expectations", tmp_path / "known.yml", *more)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert complaint in done.stderr
 
 

@@ -112,7 +112,7 @@ def test_what_contradicts_servers_by_uri_is_a_wrong_command_line(
     pushbackd: Pushbackd, arguments: list[str], message: str
 ) -> None:
     done = pushbackd("conform", *arguments)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert message in done.stderr
 
 

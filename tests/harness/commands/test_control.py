@@ -87,7 +87,7 @@ def test_the_journal_is_printed_without_a_subcommand_and_has_some(server: Backgr
     assert told("limits") == "Error: limits takes either requests, connections or both, or off"
     assert run("journal", "count").stdout.startswith("count: ")
     mixed = run("journal", "--limit", "2", "count")
-    assert mixed.exit_code == ExitCode.USAGE
+    assert mixed.exit_code == ExitCode.BAD_INPUT
     assert "options of journal go with no command of it" in mixed.stderr
 
 
@@ -104,7 +104,7 @@ def test_documents_come_from_a_file_or_standard_input(server: BackgroundCluster,
     assert "inserted: 2" in run("data", "seed", "shop.orders", f"@{tmp_path / 'orders.json'}").stdout
     assert "inserted: 1" in run("data", "seed", "shop.orders", "-", stdin='{"_id": 3}').stdout
     missing = run("data", "seed", "shop.orders", "@nowhere.json")
-    assert missing.exit_code == ExitCode.USAGE
+    assert missing.exit_code == ExitCode.BAD_INPUT
     assert "nowhere.json: No such file" in missing.stderr
 
 
@@ -136,7 +136,7 @@ def test_a_mistake_is_one_line_with_its_place_and_the_cure(
 )
 def test_a_wrong_command_line_is_a_usage_error(arguments: list[str], message: str) -> None:
     done = run(*arguments)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert message in done.stderr
 
 

@@ -111,6 +111,6 @@ WRONG = {
 @pytest.mark.parametrize(("line", "message"), WRONG.items())
 def test_a_mistake_is_one_line_before_anything_starts(line: str, message: str) -> None:
     done = drill(*shlex.split(line))
-    assert done.exit_code in {ExitCode.BAD_INPUT, ExitCode.USAGE, 1, 2}
+    assert done.exit_code in {ExitCode.BAD_INPUT, ExitCode.BAD_INPUT, 1, 2}
     assert message.lower() in done.stderr.lower()
     assert "Traceback" not in done.stderr

@@ -128,7 +128,7 @@ def test_a_file_that_is_missing_or_broken_is_one_clear_error(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("wrong", [["--time", "virtual"], ["--edition", "2026-02-20"]])
 def test_what_a_driver_cannot_do_is_a_usage_error(scenario: Path, wrong: list[str]) -> None:
-    assert explain(f"{scenario}::tried", "--adapter", "pymongo", *wrong).exit_code == ExitCode.USAGE
+    assert explain(f"{scenario}::tried", "--adapter", "pymongo", *wrong).exit_code == ExitCode.BAD_INPUT
 
 
 @pytest.mark.parametrize(

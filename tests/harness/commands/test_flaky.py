@@ -240,5 +240,5 @@ def test_what_cannot_be_done_is_a_usage_error(
     pushbackd: Callable[..., Result], arguments: list[str], complaint: str
 ) -> None:
     done = lab(pushbackd, *arguments)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert complaint in " ".join(done.output.split())

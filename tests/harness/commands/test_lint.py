@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_used_is_told_whatever_is_selected(write: Any, pus
 
 def test_a_rule_that_does_not_exist_is_a_wrong_command_line(write: Any, pushbackd: Any) -> None:
     done = pushbackd("lint", write(SOUND), "--select", "nonsense")
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert "there is no rule 'nonsense'" in done.stderr
 
 

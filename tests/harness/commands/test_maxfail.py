@@ -95,5 +95,5 @@ def test_what_contradicts_is_refused(
     arguments: tuple[object, ...], pushbackd: Callable[..., Result], write: Callable[..., Path]
 ) -> None:
     done = pushbackd("conform", write(scenario(".")), *arguments)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert "maxfail" in done.stderr

@@ -150,4 +150,4 @@ class TestLastFailed:
 
     @pytest.mark.parametrize("arguments", [(), ("--last-failed", "retryable-writes/batches")])
     def test_one_case_is_named_in_one_way(self, pushbackd: Any, arguments: tuple[str, ...]) -> None:
-        assert pushbackd("explain", *arguments).exit_code == ExitCode.USAGE
+        assert pushbackd("explain", *arguments).exit_code == ExitCode.BAD_INPUT

@@ -242,13 +242,13 @@ def test_a_wrong_command_line_is_a_usage_error(
 ) -> None:
     first, *others = arguments
     done = record(f"{write(scenario(case(INSERT)))}{first}", *others)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert says in done.stderr
 
 
 def test_json_is_written_by_to_json(write: Any, record: Any) -> None:
     done = record(write("{}", "x.json"))
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert "to-json writes the JSON" in done.stderr
 
 

@@ -109,15 +109,15 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing(home: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["start", "-t", "rplset"], ExitCode.USAGE, "did you mean 'replicaset'?"),
+        (["start", "-t", "rplset"], ExitCode.BAD_INPUT, "did you mean 'replicaset'?"),
         (["start", "--version", "8.3"], ExitCode.BAD_INPUT, "unknown release '8.3'; did you mean '8.2'?"),
         (["start", "--id", "a/b"], ExitCode.BAD_INPUT, "'a/b' is no id"),
-        (["start", "--secondries", "2"], ExitCode.USAGE, "no such option: --secondries"),
-        (["start", "--", "--replSt", "rs"], ExitCode.USAGE, "did you mean '--replSet'?"),
-        (["start", "-t", "replset", "--arbiters", "50"], ExitCode.USAGE, "50 is not in the range"),
+        (["start", "--secondries", "2"], ExitCode.BAD_INPUT, "no such option: --secondries"),
+        (["start", "--", "--replSt", "rs"], ExitCode.BAD_INPUT, "did you mean '--replSet'?"),
+        (["start", "-t", "replset", "--arbiters", "50"], ExitCode.BAD_INPUT, "50 is not in the range"),
         (["stop"], ExitCode.BAD_INPUT, "no server runs; `pushbackd start` starts one"),
         (["stop", "shop"], ExitCode.BAD_INPUT, "there is no server 'shop'"),
-        (["exec", "-t", "replset"], ExitCode.USAGE, "there is no command"),
+        (["exec", "-t", "replset"], ExitCode.BAD_INPUT, "there is no command"),
         (["exec", "--", "no-such-program"], ExitCode.BAD_INPUT, "no-such-program: no such command"),
     ],
 )
@@ -308,7 +308,7 @@ EMPTY = [
 @pytest.mark.parametrize("words", EMPTY, ids=" ".join)
 def test_an_option_with_an_empty_text_is_a_mistake_that_names_it(home: Path, words: tuple[str, ...]) -> None:
     done = run(*words)
-    assert done.exit_code in {ExitCode.USAGE, ExitCode.BAD_INPUT}
+    assert done.exit_code in {ExitCode.BAD_INPUT, ExitCode.BAD_INPUT}
     assert "empty" in done.stderr or "''" in done.stderr
     assert not list(home.iterdir())
 

@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_written_is_named_before_the_run(tmp_path: Path) -
 )
 def test_an_option_that_cannot_be_is_named_with_its_bounds(arguments: list[str], said: str) -> None:
     done = article(*arguments, small=False)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     first, cure = done.stderr.splitlines()
     assert said in first
     assert "--help" in cure
@@ -173,7 +173,7 @@ def test_an_option_that_cannot_be_is_named_with_its_bounds(arguments: list[str],
 
 def test_a_number_of_many_digits_is_shortened() -> None:
     done = article("--timeout", "9" * 20_000, small=False)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert len(done.stderr) < 800
 
 

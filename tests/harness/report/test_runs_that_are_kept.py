@@ -64,7 +64,7 @@ def test_report_ends_with_2_for_a_file_of_something_else() -> None:
 
 
 def test_report_asks_for_a_run() -> None:
-    assert pushbackd("report").exit_code == ExitCode.USAGE
+    assert pushbackd("report").exit_code == ExitCode.BAD_INPUT
 
 
 def test_explain_draws_a_case(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_explain_draws_a_case(tmp_path: Path) -> None:
 
 def test_explain_says_so_when_it_cannot_draw(tmp_path: Path) -> None:
     done = pushbackd("explain", f"{FILE}::{CASE}", "--svg", tmp_path)
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     (tmp_path / "file").write_text("")
     done = pushbackd("explain", f"{FILE}::{CASE}", "--svg", tmp_path / "file" / "case.svg")
     assert done.exit_code == ExitCode.BAD_INPUT

@@ -111,7 +111,7 @@ def test_an_iteration_that_takes_no_time_is_bounded_in_virtual_time_too(tmp_path
 
 def test_loops_must_end_before_their_case_counts_as_hung(tmp_path: Path) -> None:
     code, _, said = conform(write(tmp_path, "a"), "--loop-seconds", 5, "--case-timeout", 5)
-    assert code == ExitCode.USAGE
+    assert code == ExitCode.BAD_INPUT
     assert "--loop-seconds 5 must be less than --case-timeout, which is 5" in said
 
 

@@ -108,11 +108,11 @@ def test_an_entry_for_one_profile_leaves_the_others_alone(tmp_path: Path) -> Non
 
 def test_a_profile_that_nobody_knows_is_a_wrong_command_line(write_scenario: WriteScenario) -> None:
     done = conform(write_scenario("a"), "--profile", "3.6")
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert "'3.6' is not one of" in done.stderr
 
 
 def test_servers_by_uri_have_the_release_that_they_have(write_scenario: WriteScenario) -> None:
     done = conform(write_scenario("a"), "--uri", "mongodb://localhost:1", "--profile", "4.2")
-    assert done.exit_code == ExitCode.USAGE
+    assert done.exit_code == ExitCode.BAD_INPUT
     assert "leave out --topology, --auth and --profile" in done.stderr

@@ -12,8 +12,9 @@ import pytest
 from pymongo import MongoClient
 
 from fakeserver.access.user_spec import UserSpec
-from fakeserver.cli import main, parser
+from fakeserver.cli.command import options_of
 from fakeserver.cli.description import scenario_of
+from fakeserver.cli.program import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,11 +63,11 @@ def test_a_served_scenario_is_played_while_a_client_works(file: str) -> None:
 
 def test_the_command_line_says_where_and_the_file_says_what(file: str) -> None:
     arguments = ["--scenario", file, "--port", "28000", "--setParameter", "logLevel=2", "--user", "bob:y"]
-    spec = scenario_of(parser().parse_args(arguments)).spec
+    spec = scenario_of(options_of(arguments)).spec
     assert (spec.ports, spec.seed, spec.topology) == ((28000,), 5, "single")
     assert spec.parameters == {"cursorTimeoutMillis": 1000, "logLevel": "2"}
     assert spec.users == (UserSpec("bob", "y"), UserSpec("ada", "x"))
-    assert scenario_of(parser().parse_args(["--scenario", file, "--seed", "9"])).seed == 9
+    assert scenario_of(options_of(["--scenario", file, "--seed", "9"])).seed == 9
 
 
 def test_mistakes_in_the_file_are_lines_with_their_places(
@@ -76,7 +77,7 @@ def test_mistakes_in_the_file_are_lines_with_their_places(
     path.write_text('pushbackd: "1.0"\ntimelin: []\ndeployment: {member: 3}\n')
     assert main(["--scenario", str(path)]) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first == f"{path}:2:1: unknown field 'timelin'; did you mean 'timeline'?"
+    assert first == f"Error: {path}:2:1: unknown field 'timelin'; did you mean 'timeline'?"
     assert second.startswith(f"{path}:3:14: deployment: unknown field of deployment 'member'")
 
 
@@ -90,6 +91,5 @@ def test_mistakes_in_the_file_are_lines_with_their_places(
 def test_a_wrong_command_line_is_one_line(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        main(arguments)
+    assert main(arguments) == 2
     assert complaint in capsys.readouterr().err
