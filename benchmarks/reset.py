@@ -33,7 +33,7 @@ CHANGES: Final[Mapping[str, Callable[[Cluster], Any]]] = {
     "an insert": lambda cluster: cluster.control.seed(_NS, {"_id": -1}),
     "a drop": lambda cluster: cluster.control.drop(_NS),
     "a fail point": lambda cluster: cluster.control.set_fail_point("failCommand", 1, _FIND_FAILS),
-    "a limit": lambda cluster: cluster.control.limits(requests=100),
+    "a limit": lambda cluster: cluster.control.limits(requests="100/s"),
     "an election": lambda cluster: cluster.control.elect("node1"),
     "a partition": lambda cluster: cluster.control.partition([["node0"]]),
 }

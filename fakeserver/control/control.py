@@ -87,7 +87,7 @@ class Control(LocalMethods):
         self,
         command: str | Sequence[str] | None = None,
         *,
-        within: float | str = PATIENCE,
+        within: str = PATIENCE,
         **more: Unpack[Stated],
     ) -> Receiving:
         duration(within)
@@ -137,7 +137,7 @@ class DistantControl(RuleMethods):
         self,
         command: str | Sequence[str] | None = None,
         *,
-        within: float | str = PATIENCE,
+        within: str = PATIENCE,
         **more: Unpack[Stated],
     ) -> HeldRequest:
         """Hold the next request that meets the conditions, and return it when it has come.

@@ -219,7 +219,7 @@ class Methods(ServerMethods):
         count: int | None = None,
         at_least: int | None = None,
         at_most: int | None = None,
-        within: float | str = 0.0,
+        within: str = "0s",
         namespace: str | None = None,
         app_name: str | None = None,
         node: str | None = None,

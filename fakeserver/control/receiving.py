@@ -37,7 +37,7 @@ class Receiver:
         self._deployment = deployment
         self._entry = entry
 
-    async def receive(self, within: float | str = PATIENCE) -> HeldRequest:
+    async def receive(self, within: str = PATIENCE) -> HeldRequest:
         """Return the next request. Raises `UnmetExpectation` if none comes `within` that time."""
         entry, clock = self._entry, self._deployment.clock
         held = entry.held
@@ -77,7 +77,7 @@ class Receiver:
 class Receiving:
     """One request that is about to come; it is held from the call on, and returned when awaited."""
 
-    def __init__(self, receiver: Receiver, within: float | str) -> None:
+    def __init__(self, receiver: Receiver, within: str) -> None:
         self._receiver = receiver
         self._within = within
         self._awaited = False
@@ -113,7 +113,7 @@ class DistantReceiver:
         self._home = home
         self._receiver = receiver
 
-    def receive(self, within: float | str = PATIENCE) -> HeldRequest:
+    def receive(self, within: str = PATIENCE) -> HeldRequest:
         """Return the next request. Raises `UnmetExpectation` if none comes `within` that time."""
         request: HeldRequest = self._home.run(lambda: self._receiver.receive(within))
         return request.seen_from(self._home.call)

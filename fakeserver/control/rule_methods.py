@@ -60,7 +60,7 @@ class LocalMethods(RuleMethods):
         self,
         command: str | Sequence[str] | None = None,
         *,
-        within: float | str = PATIENCE,
+        within: str = PATIENCE,
         **more: Unpack[Stated],
     ) -> Receiving:
         """Hold the next request that meets the conditions, and return it when awaited.

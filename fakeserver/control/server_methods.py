@@ -32,7 +32,7 @@ class ServerMethods(ABC):
         """
         return self.perform("start", {"node": node})
 
-    def restart(self, node: str = "primary", down: float | str = 0.0) -> VerbOutcome:
+    def restart(self, node: str = "primary", down: str = "0s") -> VerbOutcome:
         """End a server, if it runs, and start it again on its port.
 
         node: the server, by its name, address or role
@@ -54,9 +54,7 @@ class ServerMethods(ABC):
         """
         return self.perform("resume", {"node": node})
 
-    def slow(
-        self, node: str = "primary", seconds: float | str = 1.0, jitter: float | str = 0.0
-    ) -> VerbOutcome:
+    def slow(self, node: str = "primary", seconds: float | str = "1s", jitter: str = "0s") -> VerbOutcome:
         """Delay every request to a server.
 
         node: the server, by its name, address or role
@@ -65,7 +63,7 @@ class ServerMethods(ABC):
         """
         return self.perform("slow", {"node": node, "seconds": seconds, "jitter": jitter})
 
-    def lag(self, node: str = "secondary", seconds: float | str = 10.0) -> VerbOutcome:
+    def lag(self, node: str = "secondary", seconds: float | str = "10s") -> VerbOutcome:
         """Have a secondary apply the primary's writes later.
 
         node: the server, by its name, address or role
@@ -73,7 +71,7 @@ class ServerMethods(ABC):
         """
         return self.perform("lag", {"node": node, "seconds": seconds})
 
-    def freeze(self, node: str = "secondary", seconds: float | str = 60.0) -> VerbOutcome:
+    def freeze(self, node: str = "secondary", seconds: float | str = "60s") -> VerbOutcome:
         """Keep a member from seeking election.
 
         node: the server, by its name, address or role
@@ -81,7 +79,7 @@ class ServerMethods(ABC):
         """
         return self.perform("freeze", {"node": node, "seconds": seconds})
 
-    def step_down(self, seconds: float | str = 60.0, node: str = "primary") -> VerbOutcome:
+    def step_down(self, seconds: float | str = "60s", node: str = "primary") -> VerbOutcome:
         """Make the primary a secondary; another member is elected. `elect` undoes it.
 
         seconds: time for which the old primary seeks no election
@@ -96,7 +94,7 @@ class ServerMethods(ABC):
         """
         return self.perform("elect", {"node": node})
 
-    def roll_back(self, node: str = "primary", seconds: float | str = 1.0) -> VerbOutcome:
+    def roll_back(self, node: str = "primary", seconds: float | str = "1s") -> VerbOutcome:
         """Leave the primary with its clients alone; what it writes then is rolled back. `heal` undoes it.
 
         node: the server, by its name, address or role
@@ -112,7 +110,7 @@ class ServerMethods(ABC):
         hidden: bool = False,
         arbiter: bool = False,
         tags: Mapping[str, Any] | None = None,
-        delay: float | str = 0.0,
+        delay: str = "0s",
     ) -> VerbOutcome:
         """Start another server, and make it a member of the replica set. `remove_member` undoes it.
 
@@ -156,11 +154,11 @@ class ServerMethods(ABC):
 
     def limits(
         self,
-        requests: float | None = None,
-        requests_burst: float | str = 1.0,
+        requests: str | None = None,
+        requests_burst: str = "1s",
         requests_queue: int = 0,
-        connections: float | None = None,
-        connections_burst: float | str = 1.0,
+        connections: str | None = None,
+        connections_burst: str = "1s",
         connections_queue: int = 0,
         nodes: str | Sequence[str] = "all",
         *,
@@ -168,10 +166,10 @@ class ServerMethods(ABC):
     ) -> VerbOutcome:
         """Limit the rate of requests and of new connections, on each server.
 
-        requests: requests a second; more are refused with code 462
+        requests: rate of requests; more are refused with code 462
         requests_burst: time for which unused requests are saved up
         requests_queue: requests that may wait for their turn
-        connections: new connections a second; more are closed
+        connections: rate of new connections; more are closed
         connections_burst: time for which unused ones are saved up
         connections_queue: connections that may wait for their turn
         nodes: the servers
@@ -244,7 +242,7 @@ class ServerMethods(ABC):
         seed: int = 0,
         codes: int | str | Sequence[int | str] | None = None,
         retryable: int | str | Sequence[int | str] | None = None,
-        duration: float | str | None = None,
+        duration: str | None = None,
         nodes: str | Sequence[str] = "all",
     ) -> VerbOutcome:
         """Refuse a share of the operations, as a service that sheds load.

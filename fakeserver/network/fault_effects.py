@@ -204,7 +204,7 @@ def _bad(value: Any) -> bool:
 EFFECTS: Final[Mapping[str, FaultEffect]] = {
     "delay": FaultEffect(read=arguments.duration, field="delay", at_close=True),
     "jitter": FaultEffect(read=arguments.duration, field="jitter", at_close=True),
-    "bandwidth": FaultEffect(read=positive(arguments.size), field="bandwidth"),
+    "bandwidth": FaultEffect(read=positive(arguments.bandwidth), field="bandwidth"),
     "split": FaultEffect(read=positive(arguments.size), field="split"),
     "cut": FaultEffect(read=arguments.count, field="cut", end=ConnectionEnd.CLOSE),
     "reset": FaultEffect(read=_true, end=ConnectionEnd.RESET, at_close=True),

@@ -51,8 +51,8 @@ def error(
     return {"error": code, **{name: value for name, value in more.items() if value is not None}}
 
 
-def delay(time: float | str) -> Effect:
-    """Have the request wait: seconds, or a text like `"200ms"`."""
+def delay(time: str) -> Effect:
+    """Have the request wait for a time with its unit, such as `"200ms"`."""
     return {"delay": time}
 
 

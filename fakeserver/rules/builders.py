@@ -59,14 +59,15 @@ class When:
         self,
         *effects: Mapping[str, Any],
         times: int | None = None,
-        duration: float | str | None = None,
-        until: float | str | None = None,
+        duration: str | None = None,
+        until: str | None = None,
         name: str | None = None,
     ) -> RuleHandle:
         """Add the rule: effects of `fakeserver.rules`, or one `sequence`.
 
         It holds for so many matches (`times`), for so long (`duration`), or `until` so long after the start
-        of the deployment; else until it is removed. Raises `ControlError`.
+        of the deployment, each a time with its unit (`"5s"`); else until it is removed. Raises
+        `ControlError`.
         """
         self._used = True
         bounds = {"name": name, "times": times, "for": duration, "until": until}

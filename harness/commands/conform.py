@@ -356,7 +356,7 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
         loop_seconds = min(loops.SECONDS, case_timeout / 2)
     elif loop_seconds >= case_timeout:
         raise click.UsageError(
-            f"--loop-seconds {loop_seconds:g} must be less than --case-timeout, which is {case_timeout:g}:"
+            f"--loop-seconds {loop_seconds:g} must be less than --case-timeout, which is {case_timeout:g}s:"
             " a case whose loop takes so long counts as hung"
         )
     return Settings(

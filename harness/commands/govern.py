@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from driver.errors import DriverError
-from harness.commands.options.types import Seconds
+from harness.commands.options.types import Duration, Seconds
 from harness.overload.policy import POLICIES, Decision, Governor
 from harness.overload.policy.readings import CannotGovernError
 from harness.running import cancelling
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--interval",
-    type=Seconds(),
-    default=0.25,
+    type=Duration(),
+    default="250ms",
     show_default=True,
-    help="Seconds between two readings of the server's status.",
+    help="Time between two readings of the server's status.",
 )
 @click.option("--seconds", type=Seconds(), help="Seconds after which to stop.  [default: until Ctrl-C]")
 def command(*, uri: str, policy: str, connections: bool, interval: float, seconds: float | None) -> ExitCode:

@@ -92,9 +92,9 @@ def run(drill: Drill, program: Sequence[str]) -> Summary:
 
 
 def _shed(cluster: BackgroundCluster, drill: Drill) -> None:
-    arguments = {"share": drill.share, "seed": drill.seed}
+    arguments: dict[str, Any] = {"share": drill.share, "seed": drill.seed}
     if drill.seconds is not None:
-        arguments["duration"] = drill.seconds
+        arguments["duration"] = f"{drill.seconds}s"
     cluster.control.perform("shed", arguments)
 
 

@@ -1,7 +1,10 @@
 """The arguments of verbs: their kinds, and how each kind is read.
 
 A value comes from Python, YAML, JSON or a command line. So each kind takes the value itself and its text:
-a duration is 0.2 or "200ms", a share 0.02 or "2%", a document a mapping or relaxed Extended JSON.
+a share is 0.02 or "2%", a document a mapping or relaxed Extended JSON.
+
+A time or a rate says its unit: "200ms", "20/s". A bare number is refused, for two readers take it for two
+things; 0 needs no unit. Where the name of a field says the unit (`seconds`, `delayMS`), numbers are right.
 """
 
 from __future__ import annotations
@@ -26,7 +29,12 @@ REQUIRED: Final = object()
 
 _SECONDS_OF: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _BYTES_OF: Final = {"": 1, "B": 1, "kB": 1000, "KB": 1000, "KiB": 1024, "MB": 1_000_000, "MiB": 1 << 20}
+_PER: Final = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0}
+_PER_LONG: Final = {"h": 3600.0, "hour": 3600.0, "d": 86_400.0, "day": 86_400.0}
+MOST_SECONDS: Final = 366 * 86_400.0
+"""The longest time that anything is given: a year."""
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?) */ *([a-z]+)")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kKM]?i?B?)(?:/s)?")
 _OUTCOMES: Final = ("ok", "error", "disconnect", "silence")
 _WORDS_OF_BOOL: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -42,7 +50,11 @@ class Kind(Enum):
     GROUPS = "GROUPS"
     """Groups of servers: a list of lists of names; in a text spaces part the groups, commas their members."""
     DURATION = "DURATION"
-    """Seconds, or a text with a unit: `200ms`, `5s`, `1m30s`."""
+    """A time with its unit: `200ms`, `5s`, `1m30s`."""
+    SECONDS = "SECONDS"
+    """Seconds, in a field that is called so; or a time with its unit."""
+    RATE = "RATE"
+    """A rate with its unit: `20/s`, `100/min`."""
     COUNT = "COUNT"
     """A whole number, not negative."""
     NUMBER = "NUMBER"
@@ -50,7 +62,7 @@ class Kind(Enum):
     SHARE = "SHARE"
     """A number from 0 to 1, or a percentage: `2%`."""
     SIZE = "SIZE"
-    """Bytes, or a text with a unit: `16KB`; of a bandwidth, per second: `10KB/s`."""
+    """Bytes, or a text with a unit: `16KB`."""
     FLAG = "FLAG"
     """True or false."""
     TEXT = "TEXT"
@@ -99,17 +111,65 @@ class Argument:
 
 
 def duration(value: Any) -> float:
-    """Return seconds. Raises `ControlError`."""
-    if isinstance(value, str):
-        text = value.strip()
-        if _number_of(text) is None:
-            pieces = _DURATION.findall(text)
-            if not pieces or "".join(map("".join, pieces)) != text:
-                raise ControlError(
-                    f"{value!r} is no duration; write seconds, or a text like '200ms' or '1m30s'"
-                )
-            return math.fsum(float(number) * _SECONDS_OF[unit] for number, unit in pieces)
-    return number(value)
+    """Return the seconds of a time that says its unit, or of 0. Raises `ControlError`."""
+    bare = _number_of(value)
+    if bare is not None:
+        if bare == 0:
+            return 0.0
+        raise ControlError(_which_unit(value, bare, "ms", "s"))
+    return _timed(value)
+
+
+def seconds(value: Any) -> float:
+    """Return seconds, of a field whose name says them: a number, or a time with its unit.
+
+    Raises `ControlError`.
+    """
+    if _number_of(value) is None:
+        return duration(value)
+    return _bounded(number(value), value)
+
+
+def _timed(value: Any) -> float:
+    stripped = value.strip() if isinstance(value, str) else ""
+    negative = stripped.startswith("-")
+    pieces = list(_DURATION.finditer(stripped.removeprefix("-")))
+    if not pieces or "".join(each[0] for each in pieces) != stripped.removeprefix("-"):
+        raise ControlError(f"{value!r} is no duration; write one with its unit, such as '200ms' or '1m30s'")
+    total = math.fsum(float(each[1]) * _SECONDS_OF[each[2]] for each in pieces)
+    return _bounded(-total if negative else total, value)
+
+
+def _bounded(found: float, value: Any) -> float:
+    if found < 0:
+        raise ControlError(f"{str(value)!r} is negative")
+    if not found <= MOST_SECONDS:
+        raise ControlError(f"{str(value)!r} is more than a year")
+    return found
+
+
+def rate(value: Any) -> float:
+    """Return how many a second, of a rate that says its unit, or of 0. Raises `ControlError`."""
+    bare = _number_of(value)
+    if bare is not None:
+        if bare == 0:
+            return 0.0
+        raise ControlError(_which_unit(value, bare, "/s", "/min"))
+    found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    per = {**_PER, **_PER_LONG}.get(found[2]) if found is not None else None
+    if found is None or per is None:
+        raise ControlError(f"{value!r} is no rate; write one with its unit, such as '20/s' or '100/min'")
+    return float(found[1]) / per
+
+
+def _which_unit(value: Any, bare: float, *units: str) -> str:
+    """Return the question for the unit, with each reading of a number."""
+    if not math.isfinite(bare):
+        return f"{value!r} is no number"
+    if bare < 0:
+        return f"{value!r} is negative"
+    shown = str(value).strip()
+    return f"{shown} what? Write {' or '.join(shown + unit for unit in units)}"
 
 
 def number(value: Any) -> float:
@@ -147,6 +207,18 @@ def size(value: Any) -> int:
             raise ControlError(f"{value!r} is no size; write bytes, or a text like '16KB'")
         return count(float(found[1]) * _BYTES_OF[found[2]])
     return count(value)
+
+
+def bandwidth(value: Any) -> int:
+    """Return bytes a second, of a text that says so: `10KB/s`. Raises `ControlError`."""
+    if isinstance(value, str) and value.strip().endswith("/s") and _number_of(value.strip()[:-2]) is None:
+        return size(value)
+    bare = _number_of(value)
+    if bare:
+        raise ControlError(_which_unit(value, bare, "KB/s", "B/s"))
+    if bare == 0:
+        return 0
+    raise ControlError(f"{value!r} is no bandwidth; write bytes a second, such as '10KB/s'")
 
 
 def flag(value: Any) -> bool:
@@ -270,6 +342,8 @@ _PARSERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     Kind.SERVERS: names,
     Kind.GROUPS: groups,
     Kind.DURATION: duration,
+    Kind.SECONDS: seconds,
+    Kind.RATE: rate,
     Kind.COUNT: count,
     Kind.NUMBER: number,
     Kind.SHARE: share,

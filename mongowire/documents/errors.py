@@ -56,6 +56,10 @@ class ControlError(ValueError):
         return ControlError(self.message, path=(*outer, *self.path))
 
 
+class UnmetError(ControlError):
+    """A check did not find what was expected: nothing was wrong with how it was asked for."""
+
+
 def dotted(path: Iterable[str | int]) -> str:
     """Return a path as text: `rules[2].when.command`."""
     text = ""
@@ -69,5 +73,5 @@ def unknown(
 ) -> ControlError:
     """Return the error of a name that does not exist: with the one that was meant, else with all that do."""
     names = sorted(known)
-    hint = did_you_mean(word, names, f"known are {', '.join(names)}")
+    hint = did_you_mean(word, names, f"known are {', '.join(names)}" if names else "there is none")
     return ControlError(f"unknown {kind} {str(word)!r}; {hint}", path=path)

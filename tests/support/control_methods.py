@@ -20,7 +20,9 @@ WIDTH: Final = 110
 TYPES: Final = {
     Kind.SERVER: "str",
     Kind.SERVERS: "str | Sequence[str]",
-    Kind.DURATION: "float | str",
+    Kind.DURATION: "str",
+    Kind.SECONDS: "float | str",
+    Kind.RATE: "str",
     Kind.COUNT: "int",
     Kind.NUMBER: "float",
     Kind.SHARE: "float | str",

@@ -272,7 +272,7 @@ _WISHES: Final = (
         overload_error,
         ('control.when("find").then(error(462, labels=["SystemOverloadedError"]))',),
     ),
-    Wish("a rate limit", (("limits", {"requests": 20}),), rate_limit),
+    Wish("a rate limit", (("limits", {"requests": "20/s"}),), rate_limit),
     Wish("a step-down", (("stepDown", {"seconds": "10s"}),), step_down),
     Wish("a killed member", (("kill", {"node": "node1"}),), kill),
     Wish("a restart", (("restart", {"node": "node1"}),), restart),

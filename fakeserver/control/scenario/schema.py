@@ -29,13 +29,15 @@ _NUMBER: Final[Schema] = {"type": ["number", "string"]}
 _TEXTS: Final[Schema] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 _DOCUMENT: Final[Schema] = {"type": "object"}
 _DURATION: Final[Schema] = {
-    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "examples": ["200ms", "5s", "1m30s"]}]
+    "anyOf": [{"const": 0}, {"type": "string", "examples": ["200ms", "5s", "1m30s"], "pattern": "[a-z] *$"}]
 }
 _KINDS: Final[Mapping[Kind, Schema]] = {
     Kind.SERVER: {"type": "string", "examples": ["primary", "secondary", "node0"]},
     Kind.SERVERS: _TEXTS,
     Kind.GROUPS: {"type": "array", "items": {"type": "array", "items": _TEXT}},
     Kind.DURATION: _DURATION,
+    Kind.SECONDS: {"anyOf": [{"type": "number", "minimum": 0}, *_DURATION["anyOf"][1:]]},
+    Kind.RATE: {"type": "string", "examples": ["20/s", "100/min"], "pattern": "/ *[a-z]+ *$"},
     Kind.COUNT: {"type": "integer", "minimum": 0},
     Kind.NUMBER: {"type": "number", "minimum": 0},
     Kind.SHARE: {

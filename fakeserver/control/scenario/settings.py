@@ -33,7 +33,7 @@ DEPLOYMENT: Final = (
     Argument("shards", Kind.COUNT, "number of shards of a sharded cluster", 1),
     Argument("setName", Kind.TEXT, "name of the replica set", "rs0"),
     Argument("profile", Kind.TEXT, "MongoDB release to imitate", DEFAULT_PROFILE, known=tuple(PROFILES)),
-    Argument("electionDelay", Kind.DURATION, "time without a primary after a step-down or an outage", 0.01),
+    Argument("electionDelay", Kind.DURATION, "time without a primary after a step-down or an outage", "10ms"),
     Argument(
         "electionTimeout", Kind.DURATION, "time for which a primary without a majority goes on as one", None
     ),

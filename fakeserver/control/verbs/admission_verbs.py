@@ -66,7 +66,9 @@ def _unqueued(settings: Document) -> set[str]:
 
 def _rate(prefix: str, name: str, rate: float, burst: float, queue: int) -> Document:
     if rate < 1 or not rate.is_integer():
-        raise ControlError(f"{rate:g} is no whole number of at least 1 a second", path=(name,))
+        raise ControlError(
+            f"{rate:g}/s is no whole number of at least 1 a second, as a server's parameter is", path=(name,)
+        )
     if burst * rate < 1:
         raise ControlError(
             f"with a burst of {burst:g} s there is never a whole token", path=(f"{name}Burst",)
@@ -228,11 +230,11 @@ VERBS: Final = (
         "limits",
         "limits",
         (
-            Argument("requests", Kind.NUMBER, "requests a second; more are refused with code 462", None),
-            Argument("requestsBurst", Kind.DURATION, "time for which unused requests are saved up", 1.0),
+            Argument("requests", Kind.RATE, "rate of requests; more are refused with code 462", None),
+            Argument("requestsBurst", Kind.DURATION, "time for which unused requests are saved up", "1s"),
             Argument("requestsQueue", Kind.COUNT, "requests that may wait for their turn", 0),
-            Argument("connections", Kind.NUMBER, "new connections a second; more are closed", None),
-            Argument("connectionsBurst", Kind.DURATION, "time for which unused ones are saved up", 1.0),
+            Argument("connections", Kind.RATE, "rate of new connections; more are closed", None),
+            Argument("connectionsBurst", Kind.DURATION, "time for which unused ones are saved up", "1s"),
             Argument("connectionsQueue", Kind.COUNT, "connections that may wait for their turn", 0),
             _NODES,
             _OFF,
@@ -258,7 +260,7 @@ VERBS: Final = (
         "serviceTime",
         "limits service-time",
         (
-            Argument("seconds", Kind.DURATION, "time of a command on an idle server; 0 ends it"),
+            Argument("seconds", Kind.SECONDS, "time of a command on an idle server; 0 ends it"),
             Argument("concurrency", Kind.COUNT, "commands at a time beyond which they take longer", 30),
             Argument("factor", Kind.NUMBER, "how many times longer with every ten more", 2.0),
             Argument("workers", Kind.COUNT, "commands wait for one of so many workers instead; 0: any", 0),

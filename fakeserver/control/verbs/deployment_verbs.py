@@ -173,7 +173,7 @@ VERBS: Final = (
     Verb(
         "restart",
         "node restart",
-        (PRIMARY, Argument("down", Kind.DURATION, "time between its end and its start", 0.0)),
+        (PRIMARY, Argument("down", Kind.DURATION, "time between its end and its start", "0s")),
         _restart,
         "End a server, if it runs, and start it again on its port.",
     ),
@@ -198,8 +198,8 @@ VERBS: Final = (
         "node slow",
         (
             PRIMARY,
-            Argument("seconds", Kind.DURATION, "time that is added to each request; 0 ends it", 1.0),
-            Argument("jitter", Kind.DURATION, "most that a request takes less or more than that", 0.0),
+            Argument("seconds", Kind.SECONDS, "time that is added to each request; 0 ends it", "1s"),
+            Argument("jitter", Kind.DURATION, "most that a request takes less or more than that", "0s"),
         ),
         _slow,
         "Delay every request to a server.",
@@ -210,7 +210,7 @@ VERBS: Final = (
         "node lag",
         (
             SECONDARY,
-            Argument("seconds", Kind.DURATION, "time by which it is behind; 0 catches up", 10.0),
+            Argument("seconds", Kind.SECONDS, "time by which it is behind; 0 catches up", "10s"),
         ),
         _lag,
         "Have a secondary apply the primary's writes later.",
@@ -222,7 +222,7 @@ VERBS: Final = (
         "node freeze",
         (
             SECONDARY,
-            Argument("seconds", Kind.DURATION, "time for which it seeks no election; 0 ends it", 60.0),
+            Argument("seconds", Kind.SECONDS, "time for which it seeks no election; 0 ends it", "60s"),
         ),
         _freeze,
         "Keep a member from seeking election.",
@@ -233,7 +233,7 @@ VERBS: Final = (
         "stepDown",
         "node step-down",
         (
-            Argument("seconds", Kind.DURATION, "time for which the old primary seeks no election", 60.0),
+            Argument("seconds", Kind.SECONDS, "time for which the old primary seeks no election", "60s"),
             Argument("node", Kind.SERVER, "the primary; of several shards, of which one", "primary"),
         ),
         _step_down,
@@ -255,7 +255,7 @@ VERBS: Final = (
         "node roll-back",
         (
             PRIMARY,
-            Argument("seconds", Kind.DURATION, "time for which what it writes reaches no other member", 1.0),
+            Argument("seconds", Kind.SECONDS, "time for which what it writes reaches no other member", "1s"),
         ),
         _roll_back,
         "Leave the primary with its clients alone; what it writes then is rolled back.",
@@ -271,7 +271,7 @@ VERBS: Final = (
             Argument("hidden", Kind.FLAG, "clients do not see it", default=False),
             Argument("arbiter", Kind.FLAG, "it votes, and holds no data", default=False),
             Argument("tags", Kind.DOCUMENT, "its tags", None),
-            Argument("delay", Kind.DURATION, "time by which it follows on purpose, in whole seconds", 0.0),
+            Argument("delay", Kind.DURATION, "time by which it follows on purpose, in whole seconds", "0s"),
         ),
         _add_member,
         "Start another server, and make it a member of the replica set.",

@@ -12,7 +12,7 @@ from fakeserver.deployment.records.journal_search import REQUEST, Criteria, is_c
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
 from mongowire.documents.arguments import Argument, Kind
-from mongowire.documents.errors import ControlError, unknown
+from mongowire.documents.errors import ControlError, UnmetError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -136,11 +136,11 @@ class _Expectation:
         return self._most is not None and len(self._met) > self._most
 
     def result(self) -> Document:
-        """Return the records that were met. Raises `ControlError` where they are too few or too many."""
+        """Return the records that were met. Raises `UnmetError` where they are too few or too many."""
         _ = self.is_over
         count = len(self._met)
         if self._is_exceeded or count < self._least:
-            raise ControlError(self._why())
+            raise UnmetError(self._why())
         shown = self._met[max(count - _MOST, 0) :]
         return {"count": count, "records": [record.to_document() for record in shown]}
 
@@ -229,7 +229,7 @@ VERBS: Final = (
             Argument("count", Kind.COUNT, "the number of requests; 1 or more if nothing is given", None),
             Argument("atLeast", Kind.COUNT, "the least number of requests", None),
             Argument("atMost", Kind.COUNT, "the largest number of requests", None),
-            Argument("within", Kind.DURATION, "time for which requests that are missing are awaited", 0.0),
+            Argument("within", Kind.DURATION, "time for which requests that are missing are awaited", "0s"),
             *_WANTED,
             Argument("kind", Kind.NAMES, "the kinds of records, in place of requests", None),
         ),

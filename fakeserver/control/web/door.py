@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 UNITS: Final = {
-    Kind.DURATION: "seconds, or a text: 200ms, 5s, 1m30s",
+    Kind.DURATION: "a time with its unit: 200ms, 5s, 1m30s",
+    Kind.SECONDS: "seconds, or a time with its unit: 200ms, 5s, 1m30s",
+    Kind.RATE: "a rate with its unit: 20/s, 100/min",
     Kind.SHARE: "0 to 1, or a percentage: 2%",
     Kind.SIZE: "bytes, or a text: 16KB",
     Kind.SERVER: "name, address, primary, secondary or mongos",

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
-from harness.commands.options.types import FilePath, Seconds, SeedNumber
+from harness.commands.options.types import Duration, FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
 from harness.deployments.targets import our_spelling
 from harness.report.outputs import writing
@@ -138,10 +138,9 @@ seed_option = click.option(
 )
 case_timeout_option = click.option(
     "--case-timeout",
-    type=Seconds(),
-    default=60.0,
+    type=Duration(),
+    default="60s",
     show_default=True,
-    metavar="SECONDS",
     help="Time limit of a case, on the clock that it runs on. In virtual time the same limit, but at least 60"
     " seconds, also holds on the wall clock.",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from harness.commands.options.types import Count, Filled
+from harness.commands.options.types import Count, Filled, Milliseconds
 from harness.deployments.embedded import servers
 from harness.deployments.targets import is_by_uri, topology_of
 from harness.flake_lab.lab import Repeats
@@ -42,11 +42,10 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--max-delay",
-        type=Count(1),
-        default=50,
+        type=Milliseconds(),
+        default="50ms",
         show_default=True,
-        metavar="MS",
-        help="Longest delay that --perturb uses, in milliseconds.",
+        help="Longest delay that --perturb uses.",
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_COUNT",
     "MOST_JOBS",
-    "MOST_SECONDS",
     "MOST_WHOLE",
     "Count",
     "Duration",
     "FilePath",
     "Filled",
     "Jobs",
+    "Milliseconds",
     "Number",
     "Seconds",
     "SeedNumber",
@@ -34,23 +34,7 @@ __all__ = [
     "Word",
 ]
 
-MOST_SECONDS: Final = 366 * 24 * 3600
 MOST_JOBS: Final = 1000
-
-
-class Seconds(click.ParamType[float]):
-    """A number of seconds above 0 and at most a year."""
-
-    name = "SECONDS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            self.fail(f"'{value}' is no number of seconds", param, ctx)
-        if not 0 < seconds <= MOST_SECONDS:  # false for "nan", too
-            self.fail(f"{value} is not above 0 and at most {MOST_SECONDS} seconds, a year", param, ctx)
-        return seconds
 
 
 class Jobs(click.ParamType[int | None]):
@@ -110,20 +94,36 @@ class ServerId(Filled):
 
 
 class Duration(click.ParamType[float]):
-    """A length of time above 0 and at most a year: seconds, or a text with units, as 200ms or 1m30s."""
+    """A length of time above 0 and at most a year, with its unit: 200ms, 5s, 1m30s."""
 
     name = "DURATION"
+    in_seconds: ClassVar[bool] = False
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from mongowire.documents.arguments import duration  # noqa: PLC0415 - a help text needs no server
+        from mongowire.documents.arguments import duration, seconds  # noqa: PLC0415 - help needs none
 
         try:
-            seconds = duration(value)
+            found = seconds(value) if self.in_seconds else duration(value)
         except ControlError as error:
             self.fail(str(error), param, ctx)
-        if not 0 < seconds <= MOST_SECONDS:
-            self.fail(f"{value} is not above 0 and at most {MOST_SECONDS} seconds, a year", param, ctx)
-        return seconds
+        if not found:
+            self.fail(f"{value} is not above 0", param, ctx)
+        return found
+
+
+class Seconds(Duration):
+    """The same of an option whose name is of seconds: a number is a number of them."""
+
+    name = "SECONDS"
+
+    in_seconds = True
+
+
+class Milliseconds(Duration):
+    """The same in whole milliseconds, one at least."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        return max(1, round(1000 * super().convert(value, param, ctx)))
 
 
 class Number(click.ParamType[float]):

@@ -8,7 +8,7 @@ import click
 
 from fakeserver.control.client import ControlClient, ServerStatus
 from harness.commands.options.starting import starting_of, starting_options
-from harness.commands.options.types import FilePath, Seconds
+from harness.commands.options.types import Duration, FilePath
 from harness.commands.output.errors import bad_input
 from harness.commands.output.expansions import write_expansions
 from harness.commands.servers.ls import row
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 @click.command("start", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @starting_options
-@click.option("--timeout", type=Seconds(), default=START_SECONDS, help="Seconds to wait until it is ready.")
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default=f"{START_SECONDS:g}s",
+    show_default=True,
+    help="Time to wait until it is ready.",
+)
 @click.option(
     "--expansions",
     type=FilePath(file_okay=False),

@@ -13,7 +13,7 @@ from harness.overload import governed
 @click.option(
     "--seconds",
     type=Seconds(),
-    default=40.0,
+    default="40s",
     show_default=True,
     help="How long each trial lasts, in seconds.",
 )

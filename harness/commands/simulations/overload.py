@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seconds",
     type=Seconds(),
-    default=20.0,
+    default="20s",
     show_default=True,
     help="How long each trial lasts, in seconds.",
 )

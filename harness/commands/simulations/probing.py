@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seconds",
     type=Seconds(),
-    default=40.0,
+    default="40s",
     show_default=True,
     help="Virtual time of each trial, in seconds.",
 )

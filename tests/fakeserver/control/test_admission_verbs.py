@@ -19,7 +19,7 @@ _ALGORITHM = "executionControlConcurrencyAdjustmentAlgorithm"
 def test_a_limit_admits_its_burst_and_then_so_many_a_second() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
-        deployment.cluster.control.limits(requests=2, requests_burst="2s")
+        deployment.cluster.control.limits(requests="2/s", requests_burst="2s")
         replies = [await talker.command(FIND) for _ in range(6)]
         assert [reply and reply["ok"] for reply in replies] == [1.0] * 4 + [0.0] * 2
         await deployment.sleep(1.0)
@@ -34,7 +34,7 @@ def test_a_limit_admits_its_burst_and_then_so_many_a_second() -> None:
 def test_requests_wait_in_a_queue_where_the_release_has_one() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, clock = await deployment.connect(), deployment.world.clock
-        deployment.cluster.control.limits(requests=1, requests_queue=5)
+        deployment.cluster.control.limits(requests="1/s", requests_queue=5)
         began = clock.now()
         for _each in range(3):
             await talker.ok(FIND)
@@ -48,8 +48,8 @@ def test_what_a_release_lacks_is_refused_by_name_on_every_server_or_on_one() -> 
         control = deployment.cluster.control
         for nodes, place in (("all", "no server has"), ("node0", "nodes: node0 has no")):
             with pytest.raises(ControlError, match=f"{place}.* parameter .*{_SWITCH}"):
-                control.limits(requests=1, nodes=nodes)
-        control.limits(connections=10)
+                control.limits(requests="1/s", nodes=nodes)
+        control.limits(connections="10/s")
         assert control.state()["servers"][0]["limits"] == {"connections": 10}
 
     play(scenario, ClusterSpec.replica_set(1, profile="7.0"))
@@ -102,7 +102,7 @@ def test_the_state_shows_the_commands_at_work_and_the_most_at_a_time() -> None:
 def test_mongos_are_limited_and_have_no_tickets() -> None:
     async def scenario(deployment: Deployment) -> None:
         control = deployment.cluster.control
-        assert control.limits(requests=5)["nodes"][:2] == ["mongos0", "shard01/node0"]
+        assert control.limits(requests="5/s")["nodes"][:2] == ["mongos0", "shard01/node0"]
         assert control.tickets(read=5)["nodes"][0] == "shard01/node0"
         with pytest.raises(ControlError, match="nodes: mongos0 has no parameter"):
             control.tickets(read=5, nodes="mongos")

@@ -124,7 +124,7 @@ def test_whoever_is_locked_out_gets_in_again_at_the_side(replica_set: Background
         DOORS[name](replica_set) as door,
     ):
         client.admin.command("ping")
-        door("limits", {"requests": 1})
+        door("limits", {"requests": "1/s"})
         door("setFailPoint", {"name": "failIngressRequestRateLimiting"})  # every request is one too many
         with pytest.raises(no_way_in, match="rate exceeded"):
             client.admin.command({"pushbackd": "limits", "off": True})

@@ -126,7 +126,7 @@ def test_that_nothing_comes_is_known_at_the_end() -> None:
     async def scenario(deployment: Deployment) -> None:
         clock = deployment.world.clock
         began = clock.now()
-        assert (await deployment.cluster.control.verify(command="find", count=0, within=10))["count"] == 0
+        assert (await deployment.cluster.control.verify(command="find", count=0, within="10s"))["count"] == 0
         assert clock.now() - began == pytest.approx(10.0, abs=0.1)
 
     play(scenario, STANDALONE)
@@ -138,7 +138,7 @@ def test_what_must_not_come_is_known_when_it_comes() -> None:
         task = asyncio.ensure_future(later(deployment, 3.0, talker, FIND))
         began = clock.now()
         with pytest.raises(ControlError, match="0 find requests expected, 1 came"):
-            await deployment.cluster.control.verify(command="find", count=0, within=10)
+            await deployment.cluster.control.verify(command="find", count=0, within="10s")
         assert clock.now() - began == pytest.approx(3.0, abs=0.1)
         await task
 
@@ -327,7 +327,7 @@ def test_the_wire_verifies_and_waits(client: MongoClient[dict[str, Any]]) -> Non
     client.shop.orders.find_one({"_id": 7})
     assert client.admin.command({"pushbackd": "verify", "command": "find", "count": 1})["count"] == 1
     with pytest.raises(OperationFailure, match="1 or more insert requests expected, 0 came"):
-        client.admin.command({"pushbackd": "verify", "command": "insert", "within": 0.05})
+        client.admin.command({"pushbackd": "verify", "command": "insert", "within": "50ms"})
 
 
 def test_the_text_of_a_test_that_failed_is_at_hand(

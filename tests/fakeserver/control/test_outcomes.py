@@ -100,7 +100,7 @@ def test_a_verb_that_takes_time_is_answered_at_its_end() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, clock = await deployment.connect(), deployment.world.clock
         began = clock.now()
-        reply = await _asked(talker, "restart", node="node1", down=2)
+        reply = await _asked(talker, "restart", node="node1", down="2s")
         assert reply is not None
         assert (reply["node"], reply["ok"]) == ("node1", 1.0)
         assert 2 <= clock.now() - began < 2.1
@@ -112,7 +112,7 @@ def test_a_verb_that_takes_time_is_answered_at_its_end() -> None:
 def test_a_deadline_ends_the_wait_and_not_the_verb() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
-        reply = await _asked(talker, "restart", node="node1", down=2, maxTimeMS=500)
+        reply = await _asked(talker, "restart", node="node1", down="2s", maxTimeMS=500)
         assert reply is not None
         assert reply["code"] == 50
         await deployment.sleep(2.0)

@@ -186,7 +186,7 @@ def test_settings_of_the_servers_are_those_of_the_beginning() -> None:
         await talker.ok({"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "majority"}})
         await talker.ok({"createUser": "ann", "pwd": "x", "roles": ["root"]})
         await talker.ok({"fsync": 1, "lock": True})
-        control.limits(requests=1)
+        control.limits(requests="1/s")
         control.reset()
         assert node.parameters["logLevel"] == 2
         assert node.parameters["ttlMonitorSleepSecs"] == 60
@@ -217,7 +217,7 @@ def test_users_of_the_beginning_are_back_with_their_passwords() -> None:
 def test_a_limiter_of_the_beginning_has_all_of_its_tokens_again() -> None:
     async def scenario(deployment: Deployment) -> None:
         control = deployment.cluster.control
-        control.limits(requests=2)
+        control.limits(requests="2/s")
         _begin(deployment)
         talker = await deployment.connect()
         for _round in range(2):
@@ -232,7 +232,7 @@ def test_a_limiter_of_the_beginning_has_all_of_its_tokens_again() -> None:
 
 CHANGES: dict[str, dict[str, Any]] = {
     "kill": {"node": "node0"},
-    "restart": {"node": "node1", "down": 100},
+    "restart": {"node": "node1", "down": "100s"},
     "pause": {"node": "node2"},
     "slow": {"node": "node1", "seconds": 1},
     "lag": {"node": "node1", "seconds": 30},
@@ -243,7 +243,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "addMember": {},
     "removeMember": {"node": "node1"},
     "partition": {"groups": [["node0"], ["node1", "clients"]], "reset": True},
-    "limits": {"requests": 1, "connections": 1},
+    "limits": {"requests": "1/s", "connections": "1/s"},
     "tickets": {"read": 1},
     "serviceTime": {"seconds": 1},
     "shed": {"share": 1},
@@ -345,7 +345,7 @@ SHARDED: dict[str, dict[str, Any]] = {
     "elect": {"node": "shard01/node1"},
     "removeMember": {"node": "shard01/node2"},
     "partition": {"groups": [["shard01/node0"], ["mongos1", "clients"]]},
-    "limits": {"requests": 1},
+    "limits": {"requests": "1/s"},
     "seed": {"namespace": ORDERS, "documents": [{"_id": 8}]},
 }
 

@@ -20,10 +20,10 @@ SLIPS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a phase": ({"at": "repply", "do": {"cut": 1}}, "at: unknown phase 'repply'; did you mean 'reply'?"),
     "an effect": ({"at": "reply", "do": {"cutt": 1}}, "do: unknown effect 'cutt'; did you mean 'cut'?"),
-    "a delay": ({"at": "reply", "do": {"delay": "2 sec"}}, "do.delay: '2 sec' is no duration; write seconds"),
+    "a delay": ({"at": "reply", "do": {"delay": "2 sec"}}, "do.delay: '2 sec' is no duration; write one"),
     "a bandwidth": (
         {"at": "reply", "do": {"bandwidth": "fast"}},
-        "do.bandwidth: 'fast' is no size; write bytes",
+        "do.bandwidth: 'fast' is no bandwidth; write bytes",
     ),
     "no bandwidth": (
         {"at": "reply", "do": {"bandwidth": 0}},
@@ -98,7 +98,7 @@ def test_a_fault_is_read_with_its_units() -> None:
             "node": "node1",
             "for": "1m30s",
             "probability": "2%",
-            "do": {"delay": "200ms", "jitter": 0.05, "bandwidth": "10KB/s", "cut": "7"},
+            "do": {"delay": "200ms", "jitter": "50ms", "bandwidth": "10KB/s", "cut": "7"},
         }
     )
     assert (fault.id, fault.phase, fault.byte, fault.node) == ("slow lane", FaultPhase.REPLY, 16, "node1")

@@ -84,7 +84,9 @@ def test_anything_is_passed_on_in_the_end(data: bytes) -> None:
 def test_a_reply_that_is_only_slow_arrives_whole(
     split: int | None, bandwidth: int | None, delay: float, byte: int
 ) -> None:
-    do: dict[str, Any] = {"delay": delay, "split": split, "bandwidth": bandwidth}
+    do: dict[str, Any] = {"delay": f"{delay:.17f}s", "split": split}
+    if bandwidth is not None:
+        do["bandwidth"] = f"{bandwidth}B/s"
     fault = parse_fault(
         {"at": "reply", "byte": byte, "do": {key: each for key, each in do.items() if each is not None}}
     )
@@ -145,7 +147,8 @@ def test_a_truncated_reply_has_a_header_that_agrees(count: int, compressor: Comp
 
 @pytest.mark.parametrize("name", EFFECTS)
 def test_every_effect_of_the_table_changes_what_happens(name: str) -> None:
-    value = {"checksum": "bad", "reset": True, "halfOpen": True, "duplicate": True}.get(name, 7)
+    values = {"checksum": "bad", "reset": True, "halfOpen": True, "duplicate": True}
+    value = {**values, "delay": "7s", "jitter": "7s", "bandwidth": "7B/s"}.get(name, 7)
     assert effects(**{name: value}) != parse_fault({"at": "reply", "do": {"delay": 0}}).effects
 
 

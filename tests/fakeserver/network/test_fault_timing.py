@@ -69,7 +69,7 @@ def test_delays_of_several_faults_add_up() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
         for at in ("requestHeader", "requestBody", "beforeReply", "reply"):
-            add(deployment, at, {"delay": 1})
+            add(deployment, at, {"delay": "1s"})
         assert await took(deployment, talker) == 4.0
         assert [hit.fault for hit in hits(deployment)] == ["fault1", "fault2", "fault3", "fault4"]
 
@@ -122,7 +122,7 @@ def test_pieces_arrive_one_by_one() -> None:
 
 def test_replies_keep_their_order_behind_one_that_is_late() -> None:
     async def scenario(deployment: Deployment) -> None:
-        add(deployment, "reply", {"delay": 1}, times=1)
+        add(deployment, "reply", {"delay": "1s"}, times=1)
         talker = await deployment.connect()
         asked = [await talker.send(PING) for _ in range(3)]
         answered = [await talker.receive() for _ in range(3)]
@@ -401,7 +401,7 @@ def test_a_connection_has_no_layer_before_the_first_fault_and_after_the_last_one
         connection: Any = next(iter(deployment.cluster.nodes[0].connections.values()))
         own = connection.transport
         assert not isinstance(own, FaultTransport)
-        fault = add(deployment, "reply", {"delay": 1})
+        fault = add(deployment, "reply", {"delay": "1s"})
         assert isinstance(connection.transport, FaultTransport)
         assert await took(deployment, talker) == 1.0
         deployment.cluster.control.remove_fault(fault)

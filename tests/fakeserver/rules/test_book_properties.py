@@ -63,7 +63,7 @@ def test_every_kth_match_is_met_until_the_times_are_used_up(sent: int, every: in
 @given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=8))
 def test_delays_add_up_to_the_first_answer(rules: list[tuple[int, bool]]) -> None:
     documents = [
-        {"then": [{"delay": seconds}, *([{"error": number}] if answers else [])]}
+        {"then": [{"delay": f"{seconds}s"}, *([{"error": number}] if answers else [])]}
         for number, (seconds, answers) in enumerate(rules, 1)
     ]
     first = next((number for number, (_, answers) in enumerate(rules, 1) if answers), None)

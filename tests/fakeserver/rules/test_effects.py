@@ -108,7 +108,7 @@ def test_an_overload_error_hints_at_the_backoff_as_a_server_s_own_does() -> None
 def test_a_delay_comes_before_the_answer_and_holds_up_one_connection() -> None:
     async def scenario(deployment: Deployment) -> None:
         slow, free = await deployment.connect(), await deployment.connect()
-        deployment.cluster.control.when("find").then(delay("200ms"), delay(0.3), error(91))
+        deployment.cluster.control.when("find").then(delay("200ms"), delay("300ms"), error(91))
         begun = deployment.world.clock.now()
         await slow.send(FIND)
         await free.ok(INSERT)
@@ -235,7 +235,7 @@ def test_attempts_of_a_read_are_told_apart_from_another_read() -> None:
         talker = await deployment.connect()
         control = deployment.cluster.control
         control.when("find", nth=1).then(error(462))
-        second = control.when("find", attempt=2).then(delay(0))
+        second = control.when("find", attempt=2).then(delay("0s"))
         assert await codes(talker, FIND, 3) == [462, None, None]
         assert second.hits == 1
 

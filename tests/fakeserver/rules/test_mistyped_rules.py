@@ -84,8 +84,8 @@ MISTYPED: list[tuple[dict[str, Any], str]] = [
         "then[0].extra.codeName: the name belongs to the code",
     ),
     (
-        {"then": [{"delay": "200"}, {"delay": "200 ms"}]},
-        "then[1].delay: '200 ms' is no duration; write seconds, or a text like '200ms' or '1m30s'",
+        {"then": [{"delay": "200ms"}, {"delay": "200 ms"}]},
+        "then[1].delay: '200 ms' is no duration; write one with its unit, such as '200ms' or '1m30s'",
     ),
     (
         {"then": [{"close": True}, {"error": 91}]},

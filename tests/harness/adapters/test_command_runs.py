@@ -274,7 +274,7 @@ def test_each_worker_has_a_process_of_its_own_and_leaves_none(
 ) -> None:
     path, once = scenarios(write_scenario, *map(str, range(6))), tmp_path / "once"
     adapter = f"cmd:{command(mishap, once)}"
-    done = conform(path, "--adapter", adapter, "--jobs", 2, "--topology", "single", "--case-timeout", 8)
+    done = conform(path, "--adapter", adapter, "--jobs", 2, "--topology", "single", "--case-timeout", "8s")
     statuses = sorted(result["status"] for result in results(done))
     assert statuses == ["failed", *["passed"] * 5]
     assert left_running(once) == []

@@ -280,7 +280,7 @@ def test_in_virtual_time_nobody_waits_and_a_run_repeats_itself(write_scenario: W
 
 
 def test_a_case_that_hangs_fails_after_its_timeout(write_scenario: WriteScenario) -> None:
-    done = conform(write_scenario("a", operations=LONG), "--case-timeout", "0.05", "--json")
+    done = conform(write_scenario("a", operations=LONG), "--case-timeout", "50ms", "--json")
     assert json_lines(done)[0]["reason"] == "the case did not end within 0.05 seconds"
     assert done.exit_code == ExitCode.FAILED
 
@@ -337,7 +337,7 @@ def test_control_c_ends_the_run_tells_what_was_done_and_leaves_no_process(
 ) -> None:
     write_scenario("a", "b", name="a")
     folder = write_scenario("hangs", "hangs too", name="b", operations=LONG).parent
-    arguments = (folder, "--json", "--jobs", jobs, "--case-timeout", "3000")
+    arguments = (folder, "--json", "--jobs", jobs, "--case-timeout", "3000s")
     with start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         if jobs == 1:

@@ -129,7 +129,7 @@ def test_a_mistake_is_one_line_with_its_place_and_the_cure(
     ("arguments", "message"),
     [
         (["node", "kil"], "unknown command 'kil'; did you mean 'kill'?"),
-        (["node", "slow", "--secnds", "1"], "No such option '--secnds'"),
+        (["node", "slow", "--secnds", "1"], "no such option: --secnds; did you mean '--seconds'?"),
         (["node", "start"], "Missing argument 'NODE'"),
         (["node", "kill", "a", "b"], "unexpected extra argument"),
     ],

@@ -97,7 +97,7 @@ def test_the_exit_code_is_that_of_the_command(code: str, exit_code: int) -> None
 WRONG = {
     "--shed 200% -- true": "'200%' is more than 1; write a number from 0 to 1",
     "--shed much -- true": "'much' is no number",
-    "--for 5x -- true": "'5x' is no duration; write seconds, or a text like '200ms' or '1m30s'",
+    "--for 5x -- true": "'5x' is no duration; write one with its unit, such as '200ms' or '1m30s'",
     "--topology ring -- true": "topology: unknown topology 'ring'",
     "--topology shardet -- true": "did you mean 'sharded'?",
     "--members three -- true": "members: 'three' is no number",

@@ -208,7 +208,7 @@ def test_a_case_of_a_pool_that_takes_too_long_is_ended_with_what_it_did(
 ) -> None:
     operations = [*POOL_CASE["operations"], {"name": "wait", "ms": 2000}]
     folder = write(tmp_path, pool={**POOL_CASE, "style": "integration", "operations": operations})
-    done = pushbackd("conform", folder, "--case-timeout", "1", *IN_VIRTUAL_TIME)
+    done = pushbackd("conform", folder, "--case-timeout", "1s", *IN_VIRTUAL_TIME)
     assert done.exit_code == ExitCode.FAILED
     assert "the case did not end within 1 seconds" in done.stdout
     assert '── main  wait {"ms": 2000}' in done.stdout

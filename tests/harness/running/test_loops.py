@@ -110,13 +110,13 @@ def test_an_iteration_that_takes_no_time_is_bounded_in_virtual_time_too(tmp_path
 
 
 def test_loops_must_end_before_their_case_counts_as_hung(tmp_path: Path) -> None:
-    code, _, said = conform(write(tmp_path, "a"), "--loop-seconds", 5, "--case-timeout", 5)
+    code, _, said = conform(write(tmp_path, "a"), "--loop-seconds", 5, "--case-timeout", "5s")
     assert code == ExitCode.BAD_INPUT
-    assert "--loop-seconds 5 must be less than --case-timeout, which is 5" in said
+    assert "--loop-seconds 5 must be less than --case-timeout, which is 5s" in said
 
 
 def test_by_default_they_take_half_of_that_at_most(tmp_path: Path) -> None:
-    arguments = ["--case-timeout", 0.4, "--loop-iterations", 10_000_000, "--jobs", 1]
+    arguments = ["--case-timeout", "400ms", "--loop-iterations", 10_000_000, "--jobs", 1]
     code, _, said = conform(write(tmp_path, "a"), *arguments)
     assert code == ExitCode.PASSED, said
 

@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 from control_cases import RIGHT_OF_KIND, WRONG_OF_KIND
 
-from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.arguments import Argument, Kind, bandwidth, duration, rate, seconds
 from mongowire.documents.errors import ControlError
 
 READ: list[tuple[Kind, Any, Any]] = [
     (Kind.DURATION, "1m30s", 90.0),
     (Kind.DURATION, "200ms", 0.2),
-    (Kind.DURATION, "0.5", 0.5),
+    (Kind.DURATION, "0", 0.0),
+    (Kind.SECONDS, "0.5", 0.5),
+    (Kind.SECONDS, 0.5, 0.5),
+    (Kind.SECONDS, "2s", 2.0),
+    (Kind.RATE, "20/s", 20.0),
+    (Kind.RATE, "120/min", 2.0),
     (Kind.SHARE, "2%", 0.02),
     (Kind.SHARE, 1, 1.0),
     (Kind.SIZE, "16KB", 16_000),
@@ -53,6 +58,44 @@ def test_every_kind_takes_a_text_and_refuses_one(kind: Kind) -> None:
     with pytest.raises(ControlError) as caught:
         _argument(kind).parse(WRONG_OF_KIND[kind])
     assert caught.value.path[0] == "what"
+
+
+BARE: list[tuple[Any, Any, str]] = [
+    (duration, 200, "200 what? Write 200ms or 200s"),
+    (duration, "200", "200 what? Write 200ms or 200s"),
+    (duration, 0.2, "0.2 what? Write 0.2ms or 0.2s"),
+    (rate, 20, "20 what? Write 20/s or 20/min"),
+    (rate, "20", "20 what? Write 20/s or 20/min"),
+    (bandwidth, 10, "10 what? Write 10KB/s or 10B/s"),
+    (bandwidth, "10/s", "'10/s' is no bandwidth; write bytes a second, such as '10KB/s'"),
+]
+"""A number without its unit, and the question for it with both of its readings."""
+
+NO_TIMES: list[tuple[Any, Any, str]] = [
+    (seconds, 1e20, "'1e+20' is more than a year"),
+    (seconds, "1e20", "'1e20' is more than a year"),
+    (duration, "400d", "'400d' is more than a year"),
+    (duration, "-5s", "'-5s' is negative"),
+    (duration, -5, "-5 is negative"),
+    (seconds, -5, "-5 is negative"),
+    (seconds, "1e400", "'1e400' is no number"),
+    (duration, "2 weeks", "'2 weeks' is no duration"),
+    (rate, "20/week", "'20/week' is no rate; write one with its unit, such as '20/s' or '100/min'"),
+    (rate, "20s", "'20s' is no rate"),
+]
+
+
+@pytest.mark.parametrize(("read", "value", "told"), [*BARE, *NO_TIMES])
+def test_a_time_or_a_rate_says_its_unit_and_is_one(read: Any, value: Any, told: str) -> None:
+    with pytest.raises(ControlError) as caught:
+        read(value)
+    assert caught.value.message.startswith(told)
+
+
+@pytest.mark.parametrize("read", [duration, seconds, rate])
+@pytest.mark.parametrize("value", [0, 0.0, "0"])
+def test_nothing_needs_no_unit(read: Any, value: Any) -> None:
+    assert read(value) == 0.0
 
 
 STRANGE = {"object": object(), "bytes": b"\xff", "nan": float("nan"), "document": {"$x": object()}}

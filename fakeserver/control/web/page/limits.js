@@ -78,13 +78,17 @@ const QUEUES = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000];
 const TICKETS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256];
 const SHARES = [0.001, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1];
 
+// What a verb takes says its unit.
+const rate = (n) => `${n}/s`;
+const seconds = (n) => `${n}s`;
+
 const GROUPS = [
   { title: "Requests", verb: "limits", start: { requests: 100, requestsBurst: 1, requestsQueue: 0 },
-    sliders: [["requests", "rate", RATES, (n) => `${n}/s`], ["requestsBurst", "burst", BURSTS, (n) => duration(n)], ["requestsQueue", "queue", QUEUES, String]],
+    sliders: [["requests", "rate", RATES, rate, rate], ["requestsBurst", "burst", BURSTS, duration, seconds], ["requestsQueue", "queue", QUEUES, String]],
     off: { off: true }, other: 1,
     now: (server) => server.limits.requests.on && { requests: server.limits.requests.rate, requestsBurst: server.limits.requests.burstSeconds, requestsQueue: server.limits.requests.maxQueueDepth } },
   { title: "New connections", verb: "limits", start: { connections: 10, connectionsBurst: 1, connectionsQueue: 0 },
-    sliders: [["connections", "rate", RATES, (n) => `${n}/s`], ["connectionsBurst", "burst", BURSTS, (n) => duration(n)], ["connectionsQueue", "queue", QUEUES, String]],
+    sliders: [["connections", "rate", RATES, rate, rate], ["connectionsBurst", "burst", BURSTS, duration, seconds], ["connectionsQueue", "queue", QUEUES, String]],
     off: { off: true }, other: 0,
     now: (server) => server.limits.connections.on && { connections: server.limits.connections.rate, connectionsBurst: server.limits.connections.burstSeconds, connectionsQueue: server.limits.connections.maxQueueDepth } },
   { title: "Tickets", verb: "tickets", start: { read: 8, write: 8 },
@@ -101,7 +105,7 @@ let groups = [];
 
 const nearest = (steps, value) => steps.reduce((best, each, index) => Math.abs(Math.log((each + 0.01) / (value + 0.01))) < Math.abs(Math.log((steps[best] + 0.01) / (value + 0.01))) ? index : best, 0);
 
-function slider(key, name, steps, say, changed) {
+function slider(key, name, steps, say, write, changed) {
   const text = h("output", { class: "value" });
   const input = h("input", { type: "range", min: 0, max: steps.length - 1, step: 1, "data-key": key });
   const element = h("label", { class: "slider" }, h("span", {}, name), input, text);
@@ -110,7 +114,7 @@ function slider(key, name, steps, say, changed) {
     input.setAttribute("aria-valuetext", say(value));
   };
   input.addEventListener("input", () => { tell(steps[input.value]); changed(); });
-  return { element, input, get: () => steps[input.value], set(value) {
+  return { element, input, get: () => write(steps[input.value]), set(value) {
     input.value = nearest(steps, value);
     tell(value);
   } };
@@ -125,7 +129,7 @@ function group(spec) {
     clearTimeout(timer);
     timer = setTimeout(apply, wait);
   };
-  const parts = Object.fromEntries(spec.sliders.map(([key, name, steps, say]) => [key, slider(key, name, steps, say, () => { toggle.checked = true; change(120); })]));
+  const parts = Object.fromEntries(spec.sliders.map(([key, name, steps, say, write = (value) => value]) => [key, slider(key, name, steps, say, write, () => { toggle.checked = true; change(120); })]));
   const toggle = h("input", { type: "checkbox", role: "switch", onchange: () => change(0) });
   const values = () => Object.fromEntries(Object.entries(parts).map(([key, part]) => [key, part.get()]));
   const set = (wanted) => Object.entries(wanted).forEach(([key, value]) => parts[key]?.set(value));

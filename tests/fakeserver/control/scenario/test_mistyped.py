@@ -110,7 +110,7 @@ WRONG = {
     ),
     "a duration": (
         f"{HEAD}timeline:\n  - at: 5 secs\n    kill:\n",
-        "s.yml:3:9: timeline[0].at: '5 secs' is no duration; write seconds, or a text like '200ms' or",
+        "s.yml:3:9: timeline[0].at: '5 secs' is no duration; write one with its unit, such as '200ms' or",
     ),
     "an operator": (
         f"{HEAD}timeline:\n  - when: connections => 5\n    kill:\n",

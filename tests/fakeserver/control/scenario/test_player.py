@@ -106,7 +106,7 @@ UNDONE: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "partition": ("partition: {groups: [[node0]]}", lambda cluster: cluster.node("node0").member.island),
     "stepDown": ("stepDown:", lambda cluster: not cluster.node("node0").is_primary),
-    "limits": ("limits: {requests: 5}", lambda cluster: cluster.nodes[0].admission.limits_requests),
+    "limits": ("limits: {requests: 5/s}", lambda cluster: cluster.nodes[0].admission.limits_requests),
     "serviceTime": (
         "serviceTime: {seconds: 1s}",
         lambda cluster: not cluster.nodes[0].admission.serves_at_once,

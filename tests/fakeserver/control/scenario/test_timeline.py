@@ -197,7 +197,7 @@ def test_a_condition_that_is_none_is_refused(text: str) -> None:
     ("value", "expected"),
     [
         ("2s", Instant(2)),
-        (1.5, Instant(1.5)),
+        ("1.5s", Instant(1.5)),
         ("100 requests", AnsweredRequests(100)),
         ("1 request", AnsweredRequests(1)),
         ("3 insert requests", AnsweredRequests(3, "insert")),

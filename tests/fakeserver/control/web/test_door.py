@@ -47,7 +47,7 @@ def test_the_table_lists_every_verb(door: HttpDoor) -> None:
     assert step_down["fits"]
     assert step_down["undoneBy"] == "elect"
     seconds = step_down["arguments"][0]
-    assert (seconds["name"], seconds["kind"], seconds["required"]) == ("seconds", "DURATION", False)
+    assert (seconds["name"], seconds["kind"], seconds["required"]) == ("seconds", "SECONDS", False)
     assert "200ms" in seconds["unit"]
 
 

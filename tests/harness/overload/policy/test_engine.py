@@ -120,7 +120,7 @@ def test_an_older_server_cannot_be_governed() -> None:
 def test_the_command_line_tells_what_it_sees_and_sets() -> None:
     with serving(ClusterSpec.standalone()) as server:
         uri = "mongodb://{}:{}".format(*server.address)
-        result = CliRunner().invoke(command, [uri, "--interval", "0.05", "--seconds", "0.5"])
+        result = CliRunner().invoke(command, [uri, "--interval", "50ms", "--seconds", "0.5"])
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines
@@ -131,7 +131,7 @@ def test_the_command_line_tells_what_it_sees_and_sets() -> None:
 def test_the_command_line_limits_connections_where_it_is_asked_to() -> None:
     with serving(ClusterSpec.standalone()) as server:
         uri = "mongodb://{}:{}".format(*server.address)
-        result = CliRunner().invoke(command, [uri, "--connections", "--interval", "0.05", "--seconds", "0.5"])
+        result = CliRunner().invoke(command, [uri, "--connections", "--interval", "50ms", "--seconds", "0.5"])
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines
