@@ -18,7 +18,7 @@ from harness.commands.subcommands import FORMER, SUBCOMMANDS
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode
-from mongowire.documents.command_line import show
+from mongowire.documents.command_line import NotAsExpected, show
 from mongowire.documents.suggestions import did_you_mean
 from mongowire.package import version
 
@@ -122,7 +122,7 @@ def _report_error(error: Exception) -> int:
         raise error
     if isinstance(error, click.ClickException):
         show(error)
-        return ExitCode.BAD_INPUT
+        return ExitCode.FAILED if isinstance(error, NotAsExpected) else ExitCode.BAD_INPUT
     if isinstance(error, click.Abort):
         end = error.__cause__ if isinstance(error.__cause__, interruption.Interrupted) else None
         click.echo(str(end or "interrupted"), err=True)

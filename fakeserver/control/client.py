@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.control.control import DistantControl
 from fakeserver.control.listener import read_line, write_line
 from fakeserver.control.registry import ID_VARIABLE, Registry
-from mongowire.documents.errors import ControlError, unknown
+from mongowire.documents.errors import ControlError, UnmetError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -154,4 +154,5 @@ def _result(line: bytes) -> dict[str, Any]:
         return dict(answer["result"])
     place = answer.get("path")
     path = tuple(part for part in (place if isinstance(place, list) else ()) if isinstance(part, str | int))
-    raise ControlError(str(answer.get("error", "the answer is no answer of a control listener")), path=path)
+    message = str(answer.get("error", "the answer is no answer of a control listener"))
+    raise UnmetError(message) if answer.get("unmet") is True else ControlError(message, path=path)

@@ -26,7 +26,7 @@ from bson import json_util
 from bson.binary import UuidRepresentation
 
 from mongowire.documents.arguments import from_json
-from mongowire.documents.errors import ControlError
+from mongowire.documents.errors import ControlError, UnmetError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -180,7 +180,8 @@ class RefusedError(ControlError):
 
 def failure(error: ControlError) -> bytes:
     """Return the line that carries an error."""
-    return write_line({"ok": False, "error": error.message, "path": list(error.path)})
+    unmet = {"unmet": True} if isinstance(error, UnmetError) else {}
+    return write_line({"ok": False, "error": error.message, "path": list(error.path), **unmet})
 
 
 def read_line(line: bytes) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from harness.commands.output.errors import bad_input
 from harness.commands.subcommands import SUBCOMMANDS
 from harness.running.result import ExitCode
 from mongowire.documents.arguments import Kind
-from mongowire.documents.errors import ControlError, dotted, unknown
+from mongowire.documents.command_line import NotAsExpected
+from mongowire.documents.errors import ControlError, UnmetError, dotted, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -125,6 +126,8 @@ def perform(
     try:
         verb.parse(arguments)
         return ControlClient(find(server_id)).perform(verb.name, arguments)
+    except UnmetError as error:
+        raise NotAsExpected(str(error)) from error
     except ControlError as error:
         raise click.ClickException(told(error, spellings)) from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from harness.overload.policy import POLICIES, Decision, Governor
 from harness.overload.policy.readings import CannotGovernError
 from harness.running import cancelling
 from harness.running.result import ExitCode
-
-if TYPE_CHECKING:
-    from harness.overload.policy import Policy
 
 
 @click.command("govern")
@@ -46,16 +42,19 @@ def command(*, uri: str, policy: str, connections: bool, interval: float, second
     A line is printed for each reading. At the end the limiters get their old settings back.
     """
     try:
-        cancelling.run(_govern(uri, POLICIES[policy](limits_connections=connections), interval, seconds))
+        chosen = POLICIES[policy](limits_connections=connections)
+        governor = Governor(uri, chosen, interval=interval, on_decision=_print_decision)
+        cancelling.run(_govern(governor, seconds))
     except (DriverError, CannotGovernError, ValueError) as error:  # ValueError: no connection string
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        click.echo("the limiters have their old settings back", err=True)
+        told = "the limiters have their old settings back" if governor.has_restored else "nothing was changed"
+        click.echo(told, err=True)
     return ExitCode.PASSED
 
 
-async def _govern(uri: str, policy: Policy, interval: float, seconds: float | None) -> None:
-    async with Governor(uri, policy, interval=interval, on_decision=_print_decision) as governor:
+async def _govern(governor: Governor, seconds: float | None) -> None:
+    async with governor:
         try:
             async with asyncio.timeout(seconds):
                 await governor.run()

@@ -16,6 +16,10 @@ CANNOT_START: Final = 48
 _LINE_MAX: Final = 600
 
 
+class NotAsExpected(click.ClickException):
+    """A check found something else than was expected; the exit code is 1."""
+
+
 def show(error: click.ClickException) -> None:
     """Print the error, and the command that prints help, in a line each, on standard error."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):

@@ -46,7 +46,7 @@ def command_line_of(
             if words is None:
                 return ControlClient(entry).perform(name, arguments)
             done = runner.invoke(cli, words)
-            if done.exit_code == ExitCode.BAD_INPUT:
+            if done.exit_code in {ExitCode.BAD_INPUT, ExitCode.FAILED}:
                 first = done.stderr.splitlines()[0].removeprefix("Error: ")
                 raise ControlError(_as_in_the_table(first, name))
             assert done.exit_code == ExitCode.PASSED, done.output

@@ -134,7 +134,7 @@ def place_of(path: tuple[str | int, ...], given: Mapping[str, Any]) -> tuple[str
         return path
     path = path[1:]
     names = tuple(part for part in path if isinstance(part, str))
-    for length in (2, 1):
+    for length in range(min(2, len(names)), 0, -1):
         field = _PARTS.get(names[:length])
         if field is not None and given.get(field.parameter) is not None:
             return (field.option, *path[path.index(names[length - 1]) + 1 :])

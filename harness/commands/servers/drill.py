@@ -10,9 +10,10 @@ import click
 
 from fakeserver.assembly.description import describe
 from fakeserver.profile import DEFAULT_PROFILE
-from harness.commands.options.types import FilePath, SeedNumber
+from harness.commands.options.types import Duration, FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
-from mongowire.documents.arguments import duration, share
+from harness.report.outputs import writing
+from mongowire.documents.arguments import share
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class _Read(click.ParamType[float]):
 @click.option(
     "--for",
     "seconds",
-    type=_Read("DURATION", duration),
+    type=Duration(),
     help="Time after which all requests are served: 90s, 15m.  [default: to the end of COMMAND]",
 )
 @click.option(
@@ -86,6 +87,10 @@ def command(
         raise click.ClickException(f"{words[0]}: no such command")
     from harness.overload.drill import Drill, run  # noqa: PLC0415 - a help text needs no driver and no server
 
+    if file is not None:
+        with writing(file):  # before COMMAND runs, which may be for long
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.open("a").close()
     with bad_input(ControlError):
         spec = describe(described | {"seed": seed}).spec
     with bad_input(OSError):

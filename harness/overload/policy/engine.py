@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -28,6 +29,15 @@ _GOVERNED: Final = (
 )
 
 
+_HOSTS: Final = re.compile(r"^(mongodb://(?:[^/?]*@)?)([^/?]*)")
+
+
+def _several_hosts(uri: str) -> bool:
+    """Return whether a connection string names the members of a set."""
+    found = _HOSTS.match(uri)
+    return found is not None and "," in found[2]
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What was seen at an instant, and what was set then."""
@@ -39,6 +49,8 @@ class Decision:
 
 class Governor:
     """Has a policy set the limiters of one server, every `interval` seconds while `run` runs.
+
+    Of a connection string with several hosts that server is the primary of the beginning.
 
     As a context manager it exempts itself from the request rate limiter, and on leaving puts the limiters
     back to what they were. Raises `DriverError` where the server cannot be reached, and
@@ -60,14 +72,22 @@ class Governor:
         self._interval = interval
         self._on_decision = on_decision
         self._clock: Clock = clock or SystemClock()
-        options = {"appName": APP_NAME, "directConnection": True}
-        self._client = AsyncClient(uri, options=options, network=network, clock=self._clock, rng=rng)
+        self._uri, self._network, self._rng = uri, network, rng
+        self._client = self._client_of(uri, direct=not _several_hosts(uri))
+        self.has_restored = False
+        """Whether the limiters were changed, and are what they were before."""
         self._before: dict[str, Any] = {}
         self._reading: Reading | None = None
         self._set: Settings | None = None
 
+    def _client_of(self, uri: str, *, direct: bool) -> AsyncClient:
+        options = {"appName": APP_NAME, "directConnection": direct}
+        return AsyncClient(uri, options=options, network=self._network, clock=self._clock, rng=self._rng)
+
     async def __aenter__(self) -> Self:
         try:
+            if _several_hosts(self._uri):
+                await self._turn_to_primary()
             await self._take_over()
         except BaseException:
             await self._client.aclose()
@@ -79,6 +99,7 @@ class Governor:
     ) -> None:
         try:
             await self._set_parameters(self._before)
+            self.has_restored = True
         finally:
             await self._client.aclose()
 
@@ -106,6 +127,13 @@ class Governor:
             await self._set_parameters(settings.parameters())
             self._set = settings
         self._on_decision(Decision(now, sample, settings))
+
+    async def _turn_to_primary(self) -> None:
+        """Have a connection to the one server of a set that is governed: the primary that it has now."""
+        hello = await self._client.command("admin", {"hello": 1})
+        await self._client.aclose()
+        address = hello.get("primary") or hello["me"]
+        self._client = self._client_of(_HOSTS.sub(rf"\g<1>{address}", self._uri), direct=True)
 
     async def _take_over(self) -> None:
         values = await self._client.command(

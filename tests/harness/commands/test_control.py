@@ -91,6 +91,13 @@ def test_the_journal_is_printed_without_a_subcommand_and_has_some(server: Backgr
     assert "options of journal go with no command of it" in mixed.stderr
 
 
+def test_what_is_not_as_expected_is_no_wrong_input(server: BackgroundCluster) -> None:
+    unmet = run("journal", "verify", "--command", "drop")
+    assert unmet.exit_code == ExitCode.FAILED
+    assert unmet.stderr.startswith("Error: 1 or more drop requests expected, 0 came")
+    assert run("journal", "verify", "--command", "drop", "--count", "0").exit_code == ExitCode.PASSED
+
+
 def test_groups_of_servers_are_words_of_the_command_line(server: BackgroundCluster) -> None:
     try:
         answer = json.loads(run("network", "partition", "node0,clients", "node1", "--json").stdout)
@@ -117,6 +124,28 @@ def test_documents_come_from_a_file_or_standard_input(server: BackgroundCluster,
         (["node", "kill", "--id", "shpo"], "unknown server 'shpo'; did you mean 'shop'?"),
         (["data", "seed", "shop.orders", "[{]"], "DOCUMENTS: '[{]' is no JSON"),
         (["fail-point", "set", "failComand"], "did you mean 'failCommand'"),
+        (["rule", "add", "--error", "91", "--times", "-1"], "--times: '-1' is negative"),
+        (["rule", "add", "--error", "91", "--times", "abc"], "--times: 'abc' is no number"),
+        (["rule", "add", "--error", "91", "--for", "-5s"], "--for: '-5s' is negative"),
+        (["rule", "add", "--error", "91", "--for", "0s"], "--for: the time is 0"),
+        (["rule", "add", "--error", "91", "--for", "5"], "--for: 5 what? Write 5ms or 5s"),
+        (["rule", "add", "--expect", "x"], "--expect: 'x' is no number"),
+        (["rule", "add", "--error", "91", "--nth", "0"], "--nth: '0' is less than 1"),
+        (["rule", "add", "--delay", "200"], "--delay: 200 what? Write 200ms or 200s"),
+        (["rule", "add", "{}"], "RULE"),
+        (["rule", "rm", "nobody"], "ID: there is no rule 'nobody'"),
+        (["node", "slow", "--seconds", "1e20"], "--seconds: '1e20' is more than a year"),
+        (["node", "slow", "--jitter", "1"], "--jitter: 1 what? Write 1ms or 1s"),
+        (["node", "restart", "--down", "5"], "--down: 5 what? Write 5ms or 5s"),
+        (["limits", "--requests", "20"], "--requests: 20 what? Write 20/s or 20/min"),
+        (["limits", "--requests", "100/min"], "--requests: 1.66667/s is no whole number"),
+        (["limits", "shed", "2"], "SHARE: '2' is more than 1"),
+        (["data", "seed", "a.b", f'{{"a": {"9" * 30}}}'], 'DOCUMENTS: \'{"a": 99'),
+        (["data", "restore", "nothing"], "NAME: unknown snapshot 'nothing'; there is none"),
+        (["network", "fault", "{}"], "FAULT: a fault needs at"),
+        (["network", "partition", "nobody"], "there is no 'nobody' now"),
+        (["journal", "--outcome", "fine"], "--outcome: unknown outcome 'fine'"),
+        (["journal", "verify", "--count", "x"], "--count: 'x' is no number"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_place_and_the_cure(

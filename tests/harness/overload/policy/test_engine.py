@@ -108,6 +108,21 @@ def test_a_look_that_fails_is_left_out() -> None:
     play(scenario, ClusterSpec.standalone())
 
 
+def test_of_a_set_the_primary_is_governed_by_the_connection_string_of_the_set() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        async with _governor(deployment, _Scripted(7, 7)) as governor:
+            await governor.step()
+            await governor.step()
+            limited = [
+                node.parameters["ingressRequestRateLimiterEnabled"] for node in deployment.cluster.nodes
+            ]
+            assert limited == [True, False, False]
+            assert not governor.has_restored
+        assert governor.has_restored
+
+    play(scenario, ClusterSpec.replica_set(3))
+
+
 def test_an_older_server_cannot_be_governed() -> None:
     async def scenario(deployment: Deployment) -> None:
         with pytest.raises(CannotGovernError, match="no request rate limiter"):
