@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import Feature
@@ -19,6 +20,9 @@ _OVERLOAD: Final[Mapping[str, Any]] = {
     "errorCode": 462,
     "errorLabels": ["SystemOverloadedError", "RetryableError"],
 }
+_SPENDERS: Final = 210
+"""Operations that each spend five tokens, more than the 1,000 of a full bucket together."""
+
 _BASE_BACKOFF: Final = 0.1
 """Seconds: the longest wait before the first retry, in the edition in which it is shorter."""
 
@@ -26,11 +30,17 @@ _BASE_BACKOFF: Final = 0.1
 async def an_overloaded_server_is_asked_again_while_there_are_tokens(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
-    """Check retries of the 2026-02-20 edition of client backpressure."""
+    """Check retries of the 2026-02-20 edition of client backpressure, and that they end with the tokens."""
     entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=True)
     async with failing(deployment, "find", mode={"times": 2}, **_OVERLOAD):
         assert await entities.call("find", filter={}) == []
     assert len(entities.events("commandStartedEvent", command="find")) == 3
+    # At the same time, as their backoffs would take minutes one after the other.
+    async with failing(deployment, "find", **_OVERLOAD):
+        await asyncio.gather(*(entities.failure("find", filter={}) for _ in range(_SPENDERS)))
+        spent = len(entities.events("commandStartedEvent", command="find"))
+        await entities.failure("find", filter={})
+    assert len(entities.events("commandStartedEvent", command="find")) == spent + 1
 
 
 async def an_overloaded_server_is_asked_again_as_often_as_the_option_says(

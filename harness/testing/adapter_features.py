@@ -31,6 +31,9 @@ _PRECISION: Final = 1.0
 """How many seconds the time of an event may be off: the clock of another process is compared with ours."""
 
 
+_FARTHER: Final = {"mode": "secondaryPreferred", "tagSets": [{}], "maxStalenessSeconds": 120}
+
+
 async def commands_are_observed_in_order_with_their_fields(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -53,6 +56,30 @@ async def commands_are_observed_in_order_with_their_fields(
     assert began - _PRECISION <= started.at <= deployment.clock.now() + _PRECISION, (
         "the time of an event ('at') is in seconds of the clock that answers give ('clock')"
     )
+
+
+async def concerns_and_preferences_are_those_that_were_asked_for(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that options of databases and collections reach the driver, whatever it calls them."""
+    plain = await AdapterEntities.make(adapter, deployment)
+    asked: dict[str, Any] = {"readConcern": {"level": "majority"}, "readPreference": _FARTHER}
+    spec = {"id": "farther", "databaseName": "contract", "databaseOptions": asked}
+    database = await adapter.create(EntityKind.DATABASE, plain.client, spec)
+    asked = {"writeConcern": {"w": "majority", "journal": True, "wtimeoutMS": 5000}}
+    spec = {"id": "safer", "collectionName": "adapter", "collectionOptions": asked}
+    collection = await adapter.create(EntityKind.COLLECTION, database, spec)
+    chosen = AdapterEntities(adapter, plain.client, database, collection)
+    for number, entities in enumerate((plain, chosen)):
+        await entities.call("insertOne", document={"_id": number})
+        await entities.call("find", filter={})
+    started = [event.fields["command"] for event in plain.events("commandStartedEvent")]
+    first, _, second, read = started
+    assert "writeConcern" not in first
+    assert second["writeConcern"] == {"w": "majority", "j": True, "wtimeout": 5000}
+    assert read["readConcern"] == {"level": "majority"}
+    said = read["$readPreference"]
+    assert (said["mode"], said["tags"], said["maxStalenessSeconds"]) == ("secondaryPreferred", [{}], 120)
 
 
 async def what_was_observed_does_not_change_afterwards(
@@ -450,6 +477,7 @@ async def an_operations_span_holds_that_of_its_command(
 BY_FEATURE: Final[Mapping[Feature, tuple[Check, ...]]] = {
     Feature.COMMAND_EVENTS: (
         commands_are_observed_in_order_with_their_fields,
+        concerns_and_preferences_are_those_that_were_asked_for,
         what_was_observed_does_not_change_afterwards,
         a_write_that_fails_by_its_reply_is_a_command_that_succeeded,
     ),

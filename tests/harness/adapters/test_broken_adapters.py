@@ -194,6 +194,16 @@ class Forgetful(Honest):
         return super().events(client)[-1:]
 
 
+class Thoughtless(Honest):
+    """Knows no options of databases and collections."""
+
+    async def create(self, kind: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
+        options = ("databaseOptions", "collectionOptions")
+        return await super().create(
+            kind, parent, {name: value for name, value in spec.items() if name not in options}
+        )
+
+
 class Pinging(Honest):
     """Connects by a command."""
 
@@ -295,6 +305,7 @@ BROKEN: Mapping[str, type[Honest]] = {
     "what_the_driver_does_not_have_is_refused_with_a_reason": Agreeing,
     "clients_can_be_closed_twice_and_all_at_once": ClosingOnce,
     "commands_are_observed_in_order_with_their_fields": observing(numberless),
+    "concerns_and_preferences_are_those_that_were_asked_for": Thoughtless,
     "what_was_observed_does_not_change_afterwards": Forgetful,
     "a_write_that_fails_by_its_reply_is_a_command_that_succeeded": observing(failed_by_its_reply),
     "connections_go_out_and_come_back": without("connectionCheckedInEvent"),
@@ -327,7 +338,7 @@ BROKEN: Mapping[str, type[Honest]] = {
     "a_pool_lends_connections_while_it_is_ready": reporting(type=None),
     "a_caller_waits_for_the_pool_and_no_other_call_waits_for_it": Sequential,
     "an_overloaded_server_is_asked_again_while_there_are_tokens": with_option(
-        "adaptiveRetries=true", "adaptiveRetries=true&retryReads=false", OF_THE_TOKEN_BUCKET
+        "adaptiveRetries=true", "adaptiveRetries=false", OF_THE_TOKEN_BUCKET
     ),
     "an_overloaded_server_is_asked_again_as_often_as_the_option_says": with_option(
         "maxAdaptiveRetries=1", "maxAdaptiveRetries=0"
@@ -358,6 +369,45 @@ def test_a_check_fails_for_the_adapter_that_breaks_it_and_for_no_honest_one(name
 
     assert verdict(AsItShouldBe, CHECKS[name]) is Holds.OK
     assert verdict(BROKEN[name], CHECKS[name]) is Holds.FAILED
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        with_option("adaptiveRetries=true", "adaptiveRetries=true&retryReads=false", OF_THE_TOKEN_BUCKET),
+        with_option("adaptiveRetries=true", "adaptiveRetries=false", OF_THE_TOKEN_BUCKET),
+    ],
+    ids=["no retries", "no tokens"],
+)
+def test_an_adapter_passes_neither_without_retries_nor_without_tokens(broken: type[Honest]) -> None:
+    check = CHECKS["an_overloaded_server_is_asked_again_while_there_are_tokens"]
+    assert verdict(broken, check) is Holds.FAILED
+
+
+def leaving_out(kind: EntityKind, *names: str) -> type[Honest]:
+    """Return an adapter that makes databases or collections without some of their options."""
+    field = f"{kind.value}Options"
+
+    class LeavingOut(Honest):
+        async def create(self, made: EntityKind, parent: Handle, spec: Mapping[str, Any]) -> Handle:
+            options = {name: each for name, each in spec.get(field, {}).items() if name not in names}
+            return await super().create(made, parent, {**spec, field: options} if field in spec else spec)
+
+    return LeavingOut
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        leaving_out(EntityKind.COLLECTION, "writeConcern"),
+        leaving_out(EntityKind.DATABASE, "readConcern"),
+        leaving_out(EntityKind.DATABASE, "readPreference"),
+    ],
+    ids=["write concern", "read concern", "read preference"],
+)
+def test_an_adapter_that_leaves_a_concern_or_preference_out_does_not_pass(broken: type[Honest]) -> None:
+    check = CHECKS["concerns_and_preferences_are_those_that_were_asked_for"]
+    assert verdict(broken, check) is Holds.FAILED
 
 
 IN_TURN = """
