@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock, Network, Rng
 
 _CALL_SHARE = 0.75
+_VIRTUAL_ONLY = 60
+"""How many times as long a case may take that runs in virtual time only, where waiting costs nothing."""
 """The part of a case's time that one call may take of an adapter that is a process of its own."""
 
 _STATUSES = {
@@ -299,6 +301,8 @@ class ItemExecutor:
     ) -> CaseOutcome:
         """Run the case; an error outside of the scenario becomes a failure with its text."""
         limit = self._settings.case_timeout
+        if isinstance(case, Case) and _is_virtual_only(case):
+            limit *= _VIRTUAL_ONLY
         timer = asyncio.timeout(limit)
         try:
             command = self._settings.command(item.adapter)
@@ -359,6 +363,10 @@ class ItemExecutor:
 def _network(item: Item, network: Network, clock: Clock) -> Network:
     """Return the network for an item's servers, which its schedule may disturb."""
     return network if item.schedule is None else DisturbedNetwork(network, clock)
+
+
+def _is_virtual_only(case: Case) -> bool:
+    return case.server_side is not None and case.server_side.run_on.time == "virtual"
 
 
 def _defect() -> CaseOutcome:

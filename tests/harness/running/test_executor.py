@@ -194,6 +194,17 @@ def test_a_case_that_does_not_end_fails_after_its_timeout(write_scenario: WriteS
     assert result.reason == "the case did not end within 0.01 seconds"
 
 
+@pytest.mark.parametrize(("seconds", "passes"), [(0.026, True), (0.024, False)])
+def test_a_case_for_virtual_time_alone_may_take_sixty_times_as_long(
+    write_scenario: WriteScenario, seconds: float, *, passes: bool
+) -> None:
+    scenario = write_scenario("a")
+    scenario.write_text(scenario.read_text() + "    pushbackd: { runOn: { time: virtual } }\n")
+    with ItemExecutor(Settings(time="virtual", case_timeout=seconds), Script(sleeps).parts) as executor:
+        status = executor.run(items(scenario)[0]).status
+    assert status is (ResultStatus.PASSED if passes else ResultStatus.FAILED)
+
+
 def test_in_virtual_time_a_case_that_can_never_end_fails_at_its_timeout(
     write_scenario: WriteScenario,
 ) -> None:
