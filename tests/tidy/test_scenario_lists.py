@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import concern_lists
 import pytest
 import scenario_lists
 
@@ -51,6 +52,12 @@ def used(scenario: str) -> set[str]:
 def test_every_code_is_in_the_scenarios_of_codes() -> None:
     assert scenario_lists.FILE.read_text(encoding="utf-8") == scenario_lists.text(), (
         "run: python tests/support/scenario_lists.py"
+    )
+
+
+def test_every_operation_says_its_concerns_in_the_scenario_of_concerns() -> None:
+    assert concern_lists.FILE.read_text(encoding="utf-8") == concern_lists.text(), (
+        "run: python tests/support/concern_lists.py"
     )
 
 
