@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from harness.unified.deployment import Topology
 from harness.unified.server_side.oracles.permits import (
+    CHANGES_STATE,
     is_network_error,
+    is_write_stage,
     kind_of,
     may_retry,
     most_retries,
@@ -19,6 +21,7 @@ from mongowire.codes import Label
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from harness.unified.server_side.attempt import JudgedAttempt
     from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
 
 
@@ -61,9 +64,13 @@ def as_often_as_may_be(trace: Trace) -> Iterator[str]:
     """Retryable Writes: Executing; Client Backpressure: Overload retry policy, rule 2."""
     for operation, command in trace.commands():
         last, retries = command.last, len(command.attempts) - 1
-        if is_ok(last) or not _is_conclusive(operation, command):
+        if is_ok(last) or not _is_conclusive(trace, operation, command):
             continue
-        if not is_failed(last.request) or last.request.end in ("client", "open"):
+        if (
+            not is_failed(last.request)
+            or last.request.end in ("client", "open")
+            or _found_none(operation, last)
+        ):
             continue
         if must_retry(trace, operation, command, retries) and retries < most_retries(
             trace, operation, command
@@ -74,13 +81,21 @@ def as_often_as_may_be(trace: Trace) -> Iterator[str]:
             )
 
 
-def _is_conclusive(operation: TracedOperation, command: SentCommand) -> bool:
+def _found_none(operation: TracedOperation, last: JudgedAttempt) -> bool:
+    """Return whether an operation ended so late that it may have found no server for a retry."""
+    limit, ended = operation.client.options.get("serverSelectionTimeoutMS", 30_000), operation.step.ended
+    return ended is not None and ended - last.request.ended > limit / 1000 * _ALMOST
+
+
+_ALMOST: Final = 0.95
+
+
+def _is_conclusive(trace: Trace, operation: TracedOperation, command: SentCommand) -> bool:
     """Return whether all that ends the attempts of a command early has been seen."""
     if operation.is_timed or operation.is_disturbed or not operation.is_alone:
         return False
-    if operation.client.options.get("adaptiveRetries") and operation.client.tokens is None:
-        return False
-    if operation.client.options.get("adaptiveRetries") and operation.client.tokens < _MANY:  # type: ignore[operator]
+    has_bucket = operation.client.options.get("adaptiveRetries") and not trace.edition.retries_configurable
+    if has_bucket and (operation.client.tokens or 0) < _MANY:
         return False
     return kind_of(operation, command) != "generic" or operation.name == "runCommand"
 
@@ -90,23 +105,70 @@ _MANY: Final = 50
 
 
 def avoids_failed_servers(trace: Trace) -> Iterator[str]:
-    """Retryable Writes: Executing; Client Backpressure: Overload retry policy, rule 5."""
-    if trace.topology is not Topology.SHARDED:
-        return
+    """Retryable Writes: Executing; Client Backpressure: Overload retry policy, rules 4 and 5."""
     for operation, command in trace.commands():
-        if command.in_transaction or command.name in _PINNED or not _reaches_many(trace, operation):
+        if command.in_transaction or command.name in _PINNED or operation.is_disturbed:
             continue
-        servers = {
-            life.seen.server for life in trace.connections if life.seen.app_name == operation.client.app_name
-        }
+        if trace.topology is Topology.SHARDED and not _reaches_many(trace, operation):
+            continue
         failed: set[str] = set()
         for before, attempt in pairwise(command.attempts):
-            failed.add(before.request.server)
-            known = servers - failed
-            if known and attempt.request.server in failed and not operation.is_disturbed:
+            if _is_avoided(trace, operation, before):
+                failed.add(before.request.server)
+            others = _others(trace, operation, command) - failed
+            if others and attempt.request.server in failed:
                 yield (
                     f"{operation} sent {command.name} again to {attempt.request.server}, which had failed,"
-                    f" and not to {' or '.join(sorted(known))}"
+                    f" and not to {' or '.join(sorted(others))}"
+                )
+
+
+def _is_avoided(trace: Trace, operation: TracedOperation, attempt: JudgedAttempt) -> bool:
+    """Return whether the server of an attempt that failed is one that its retry does not go to first."""
+    if trace.topology is Topology.SHARDED:
+        return True
+    if trace.topology is not Topology.REPLICA_SET or Label.SYSTEM_OVERLOADED not in attempt.labels:
+        return False
+    return bool(not trace.edition.retries_configurable or _retargets(trace, operation))
+
+
+def _retargets(trace: Trace, operation: TracedOperation) -> bool:
+    return bool(
+        trace.edition.retries_configurable and operation.client.options.get("enableOverloadRetargeting")
+    )
+
+
+def _others(trace: Trace, operation: TracedOperation, command: SentCommand) -> frozenset[str]:
+    """Return the servers that a command may go to, as far as its client has shown that it knows them."""
+    if trace.topology is Topology.SHARDED:
+        return frozenset(
+            life.seen.server for life in trace.connections if life.seen.app_name == operation.client.app_name
+        )
+    mode = operation.client.options.get("readPreference", "primary")
+    if command.name not in _ANYWHERE or is_write_stage(command) or kind_of(operation, command) != "read":
+        return frozenset()
+    if mode == "primary":
+        return frozenset()
+    return frozenset(trace.addresses)
+
+
+_ANYWHERE: Final = frozenset({"find", "aggregate", "count", "distinct"})
+"""Commands that go where the read preference says."""
+
+
+def stays_where_it_is(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retargeting (off unless it is asked for, from 2026-07-08 on)."""
+    if trace.topology is not Topology.REPLICA_SET or not trace.edition.retries_configurable:
+        return
+    for operation, command in trace.commands():
+        prefers = operation.client.options.get("readPreference") == "primaryPreferred"
+        if not prefers or _retargets(trace, operation) or operation.is_disturbed or command.name in _PINNED:
+            continue
+        for before, attempt in pairwise(command.attempts):
+            if before.is_overloaded and before.request.role == "primary" != attempt.request.role:
+                yield (
+                    f"{operation} sent {command.name} again to {attempt.request.server} after an overload of"
+                    f" the primary, without enableOverloadRetargeting"
                 )
 
 
@@ -120,12 +182,9 @@ def _reaches_many(trace: Trace, operation: TracedOperation) -> bool:
         for each, command in trace.commands()
         if each.client.name == operation.client.name
         for attempt in command.attempts
-        if is_network_error(attempt) or (not attempt.labels & _HARMLESS and not is_ok(attempt))
+        if is_network_error(attempt) or CHANGES_STATE & {*attempt.ends}
     }
     return operation.client.seeds > 1 and not lost
-
-
-_HARMLESS: Final = frozenset({Label.SYSTEM_OVERLOADED, Label.RETRYABLE_WRITE})
 
 
 def a_failed_command_ends_a_bulk_write(trace: Trace) -> Iterator[str]:

@@ -13,6 +13,7 @@ from harness.unified.server_side.metrics import server_names
 from harness.unified.server_side.oracles.command_events import STARTED
 from harness.unified.server_side.oracles.pool_life import CHECK_OUT_FAILED
 from harness.unified.server_side.oracles.trace import (
+    ENDS,
     Trace,
     TracedClient,
     TracedOperation,
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 
 _HELLOS: Final = frozenset({"hello", "ismaster", "isMaster", "saslStart", "saslContinue", "endSessions"})
 """Commands that no operation of a case sends."""
+
+_ENDING: Final = frozenset(
+    {"commitTransaction", "abortTransaction", "withTransaction", "startTransaction", "endSession", "close"}
+)
+"""Operations that may end a transaction: an end that comes during another one is of one before it."""
 
 _GREETINGS: Final = frozenset({"hello", "ismaster", "isMaster"})
 
@@ -108,7 +114,9 @@ def trace_of(
             mine = [
                 request
                 for request in requests
-                if request.app_name == client.app_name and not _is_late(request, sent_before)
+                if request.app_name == client.app_name
+                and not _is_late(request, sent_before)
+                and (request.name not in ENDS or step.operation.name in _ENDING)
             ]
             sent_before = mine or sent_before
             made = TracedOperation(step, client, commands_of(mine, timing), is_alone=id(step) not in busy)

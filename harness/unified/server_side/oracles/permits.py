@@ -33,6 +33,9 @@ GENERIC: Final = frozenset({"runCommand", "runCursorCommand", "createCommandCurs
 """Operations that send the user's own command."""
 
 _RETRYABLE_WRITE_CODES: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
+CHANGES_STATE: Final = frozenset({91, 189, 10058, 10107, 11600, 11602, 13435, 13436})
+"""Codes after which a server has to be looked for: how long that takes, no rule says."""
+
 _RETRYABLE_READ_CODES: Final = _RETRYABLE_WRITE_CODES | {134}
 _LABELLING: Final = (4, 4)
 """Servers from this release on label errors of retryable writes themselves."""
@@ -75,7 +78,7 @@ def must_retry(trace: Trace, operation: TracedOperation, command: SentCommand, i
     if command.attempts[index].is_overloaded and not trace.is_of_backpressure:
         return False
     reply = command.attempts[index].request.reply or {}
-    if reply.get("ok") and trace.version >= _LABELLING:
+    if "writeConcernError" in reply and trace.version >= _LABELLING:
         return Label.RETRYABLE_WRITE in reply.get("errorLabels", ()) and may_retry(
             trace, operation, command, index
         )

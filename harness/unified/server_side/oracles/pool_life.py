@@ -7,6 +7,7 @@ and in any number of times, and closed once. Connection Monitoring and Pooling: 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -68,11 +69,20 @@ class PoolLife:
     """How many check-outs were under way at the last clear or close."""
     lost: set[int] = field(default_factory=set)
     """The connections that were lost under a command, in the present generation."""
+    since: dict[int, float] = field(default_factory=dict)
+    """When each connection came into its present state."""
+    used: set[int] = field(default_factory=set)
+    """The connections that were checked out once."""
+    cleared: float = -inf
+    """When the pool was cleared last."""
 
-    def take(self, kind: str, connection: int | None = None, *, of_service: bool = False) -> Iterator[str]:
+    def take(
+        self, kind: str, connection: int | None = None, *, at: float = 0.0, of_service: bool = False
+    ) -> Iterator[str]:
         """Take an event in, and yield what must not have been told then."""
         if kind in NEXT:
             assert connection is not None
+            self.since[connection] = at
             yield from self._of_connection(kind, connection)
             return
         if kind == POOL_CLEARED and of_service:
@@ -85,7 +95,7 @@ class PoolLife:
             case "poolReadyEvent":
                 self.state = "ready"
             case "poolClearedEvent":
-                self.state, self.generation = "paused", self.generation + 1
+                self.state, self.generation, self.cleared = "paused", self.generation + 1, at
                 self.overtaken = self.asking
             case "poolClosedEvent":
                 self.state, self.overtaken = "closed", self.asking
@@ -97,6 +107,14 @@ class PoolLife:
     def is_stale(self, number: int) -> bool:
         """Return whether a connection is of an older generation than its pool."""
         return self.generations.get(number, self.generation) < self.generation
+
+    def available(self) -> Iterator[int]:
+        """Yield the numbers of the connections that may be lent, stale ones left out."""
+        return (
+            number
+            for number, state in self.connections.items()
+            if state == "available" and not self.is_stale(number)
+        )
 
     def at_end(self) -> Iterator[str]:
         """Yield what a closed pool has kept; of one that is open still, nothing can be said."""
@@ -137,6 +155,7 @@ class PoolLife:
             yield f"{open_} connections, {self.max_pool_size} allowed"
 
     def _checked_out(self, number: int) -> Iterator[str]:
+        self.used.add(number)
         yield from self._answer(f"connectionCheckedOut {number}")
         if (self.is_stale(number) or self.state != "ready") and self.overtaken and not self.exact:
             self.overtaken -= 1

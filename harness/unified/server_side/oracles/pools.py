@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.deployment import Topology
 from harness.unified.server_side.oracles.command_events import FAILED
+from harness.unified.server_side.oracles.permits import is_network_error
+from harness.unified.server_side.oracles.pool_events import final_lives, lives, take
 from harness.unified.server_side.oracles.pool_life import (
     CHECK_OUT_FAILED,
     CHECK_OUT_STARTED,
@@ -14,38 +17,71 @@ from harness.unified.server_side.oracles.pool_life import (
     CHECKED_OUT,
     CLOSED,
     CREATED,
-    KINDS,
     POOL_CLEARED,
     POOL_CLOSED,
     POOL_CREATED,
     READY,
-    PoolLife,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from harness.adapters.base import Event
+    from harness.unified.server_side.oracles.pool_life import PoolLife
     from harness.unified.server_side.oracles.trace import Trace, TracedClient
 
 
 def pools_keep_the_grammar(trace: Trace) -> Iterator[str]:
     """CMAP: Events; Connection Pool; Connection."""
-    for where, life, event in _lives(trace):
-        yield from (f"{where}: {why}" for why in _take(life, event))
+    for where, life, event in lives(trace):
+        yield from (f"{where}: {why}" for why in take(life, event))
 
 
 def connections_are_closed_for_a_reason(trace: Trace) -> Iterator[str]:
     """CMAP: ConnectionClosedEvent; Closing a Connection Pool."""
     for client in trace.clients:
-        for where, life, event in _lives(trace, client):
+        for where, life, event in lives(trace, client):
             if event.kind == CLOSED:
                 number, reason = event.fields["connectionId"], event.fields.get("reason")
                 # Another thread may tell of the clear later.
                 is_early = reason == "stale" and not life.exact and any(client.of_kind(POOL_CLEARED))
                 if not is_early:
                     yield from (f"{where}: {why}" for why in _wrong_reason(client, life, number, reason))
-            _take(life, event)
+                if life.exact and reason == "idle":
+                    yield from _not_idle(where, client, life, event)
+            take(life, event)
+
+
+def _not_idle(where: str, client: TracedClient, life: PoolLife, event: Event) -> Iterator[str]:
+    number, limit = event.fields["connectionId"], client.options.get("maxIdleTimeMS", 0) / 1000
+    rested = event.at - life.since.get(number, -inf)
+    if life.connections.get(number) == "available" and rested < limit - _EXACT:
+        yield f"{where}: connection {number} was closed as idle, {rested * 1000:g} ms after its use"
+
+
+def a_connection_that_failed_is_closed_for_it(trace: Trace) -> Iterator[str]:
+    """CMAP: ConnectionClosedEvent (error)."""
+    if trace.timing.round_trip is None:
+        return
+    lost = {
+        attempt.request.request_id
+        for _operation, command in trace.commands()
+        for attempt in command.attempts
+        if is_network_error(attempt)
+    }
+    for client in trace.clients:
+        broken: set[tuple[Any, Any]] = set()
+        for event in client.of_kind(FAILED, CLOSED):
+            if event.kind == FAILED:
+                if event.fields.get("requestId") in lost:
+                    broken.add((event.fields.get("connectionId"), event.fields.get("driverConnectionId")))
+                continue
+            key = event.fields["address"], event.fields["connectionId"]
+            if key in broken and event.fields.get("reason") not in ("error", "poolClosed"):
+                yield (
+                    f"pool of {key[0]} in {client.name}: connection {key[1]} was lost under a command,"
+                    f" and closed as {event.fields.get('reason')}"
+                )
 
 
 def _wrong_reason(client: TracedClient, life: PoolLife, number: int, reason: Any) -> Iterator[str]:
@@ -63,7 +99,7 @@ def check_outs_fail_for_a_reason(trace: Trace) -> Iterator[str]:
     """CMAP: ConnectionCheckOutFailedEvent."""
     for client in trace.clients:
         timed = client.options.get("waitQueueTimeoutMS") or any(each.is_timed for each in trace.operations)
-        for where, life, event in _lives(trace, client):
+        for where, life, event in lives(trace, client):
             if event.kind == CHECK_OUT_FAILED:
                 reason = event.fields.get("reason")
                 if reason == "timeout" and (not timed or life.state == "paused"):
@@ -75,7 +111,7 @@ def check_outs_fail_for_a_reason(trace: Trace) -> Iterator[str]:
                     life.state == "closed" and reason != "poolClosed"
                 ):
                     yield f"{where}: a check-out failed as {reason}, and the pool is {life.state}"
-            _take(life, event)
+            take(life, event)
 
 
 def connections_are_numbered(trace: Trace) -> Iterator[str]:
@@ -258,7 +294,7 @@ def pools_are_filled(trace: Trace) -> Iterator[str]:
         wanted = min(least, most)
         if not wanted:
             continue
-        for where, life, since in _final_lives(trace, client):
+        for where, life, since in final_lives(trace, client):
             open_ = sum(state not in ("closed", "pending") for state in life.connections.values())
             if life.state == "ready" and trace.ended - since > _FILLED and open_ < wanted:
                 yield f"{where}: {open_} connections for {trace.ended - since:.1f} s, minPoolSize is {least}"
@@ -277,7 +313,7 @@ def pools_are_not_overfilled(trace: Trace) -> Iterator[str]:
         return
     for client in trace.clients:
         least = client.options.get("minPoolSize", 0)
-        for where, life, event in _lives(trace, client):
+        for where, life, event in lives(trace, client):
             if event.kind == CREATED and not life.services:
                 states = list(life.connections.values())
                 open_, free = len(states) - states.count("closed"), states.count("available")
@@ -286,9 +322,15 @@ def pools_are_not_overfilled(trace: Trace) -> Iterator[str]:
                 )
                 if open_ - stale >= least and not life.asking:
                     yield f"{where}: a connection was made, and nobody waits for one"
-                elif free - stale > 0 and open_ - stale >= least and not client.options.get("maxIdleTimeMS"):
+                elif _fresh(client, life, event.at) and open_ - stale >= least:
                     yield f"{where}: a connection was made, though {free} are available"
-            _take(life, event)
+            take(life, event)
+
+
+def _fresh(client: TracedClient, life: PoolLife, at: float) -> int:
+    """Return how many connections are available that are neither stale nor idle for too long."""
+    limit = client.options.get("maxIdleTimeMS", 0) / 1000 or inf
+    return sum(at - life.since.get(number, at) < limit - _EXACT for number in life.available())
 
 
 def check_outs_wait_for_a_reason(trace: Trace) -> Iterator[str]:
@@ -300,12 +342,12 @@ def check_outs_wait_for_a_reason(trace: Trace) -> Iterator[str]:
         return
     for client in trace.clients:
         before: dict[str, float] = {}
-        for where, life, event in _lives(trace, client):
+        for where, life, event in lives(trace, client):
             waited = event.at - before.setdefault(where, event.at)
             if waited > _EXACT and _may_serve(life):
                 yield f"{where}: {life.asking} check-outs waited, and one might have had a connection"
             before[where] = event.at
-            _take(life, event)
+            take(life, event)
 
 
 def _may_serve(life: PoolLife) -> bool:
@@ -323,12 +365,12 @@ def _may_serve(life: PoolLife) -> bool:
 def closing_closes_connections_first(trace: Trace) -> Iterator[str]:
     """CMAP: Closing a Connection Pool."""
     for client in trace.clients:
-        for where, life, event in _lives(trace, client):
+        for where, life, event in lives(trace, client):
             if event.kind == POOL_CLOSED:
                 left = [number for number, state in life.connections.items() if state == "available"]
                 if left:
                     yield f"{where}: it was closed, and connections {left} were available still"
-            _take(life, event)
+            take(life, event)
         yield from _left_open(trace, client)
 
 
@@ -338,7 +380,7 @@ def _left_open(trace: Trace, client: TracedClient) -> Iterator[str]:
         step.operation.name == "close" and step.operation.object == client.name for step in trace.steps
     ):
         return
-    for where, life, _ in _final_lives(trace, client):
+    for where, life, _ in final_lives(trace, client):
         if life.state != "closed":
             yield f"{where}: its client was closed, and it is {life.state}"
         kept = [number for number, state in life.connections.items() if state == "available"]
@@ -350,49 +392,17 @@ def stale_connections_come_back_to_be_closed(trace: Trace) -> Iterator[str]:
     """CMAP: Checking In a Connection (one that has perished is closed)."""
     for client in trace.clients:
         pending: dict[str, int] = {}
-        for where, life, event in _lives(trace, client):
+        for where, life, event in lives(trace, client):
             number = event.fields.get("connectionId")
             due = pending.pop(where, None)
             if due is not None and not (event.kind == CLOSED and number == due):
-                yield f"{where}: connection {due} was checked in stale, and is not closed then"
+                yield f"{where}: connection {due} was checked in stale or to a closed pool, and is not closed"
             if (
                 event.kind == CHECKED_IN
                 and number is not None
-                and life.is_stale(number)
+                and (life.is_stale(number) or life.state == "closed")
+                and (life.exact or life.state != "closed")
                 and not life.services
             ):
                 pending[where] = number
-            _take(life, event)
-
-
-def _final_lives(trace: Trace, client: TracedClient) -> Iterator[tuple[str, PoolLife, float]]:
-    """Yield each pool at the end, with the instant of its last event."""
-    last: dict[str, tuple[PoolLife, float]] = {}
-    for where, life, event in _lives(trace, client):
-        last[where] = life, event.at
-        _take(life, event)
-    yield from ((where, life, at) for where, (life, at) in last.items())
-
-
-def _lives(trace: Trace, only: TracedClient | None = None) -> Iterator[tuple[str, PoolLife, Event]]:
-    """Yield each event of a pool with the pool as it was before: whoever reads it has it take the event."""
-    for client in trace.clients if only is None else (only,):
-        pools: dict[str, PoolLife] = {}
-        for event in client.of_kind(*KINDS):
-            address = event.fields["address"]
-            life = pools.get(address)
-            if life is None or (event.kind == POOL_CREATED and life.state == "closed"):
-                # A server that is removed and discovered again has another pool.
-                life = pools[address] = PoolLife(
-                    max_connecting=client.options.get("maxConnecting", 2),
-                    max_pool_size=client.options.get("maxPoolSize", 100),
-                    services=trace.topology is Topology.LOAD_BALANCED,
-                    exact=trace.timing.round_trip is not None,
-                )
-            yield f"pool of {address} in {client.name}", life, event
-
-
-def _take(life: PoolLife, event: Event) -> tuple[str, ...]:
-    """Have a pool take an event, and return what must not have been told then."""
-    of_service = event.kind == POOL_CLEARED and (life.services or event.fields.get("serviceId") is not None)
-    return tuple(life.take(event.kind, event.fields.get("connectionId"), of_service=of_service))
+            take(life, event)

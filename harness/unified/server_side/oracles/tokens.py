@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from harness.unified.server_side.oracles.permits import most_retries, must_retry
 from harness.unified.server_side.oracles.trace import is_ok
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedClient
+    from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedClient, TracedOperation
 
 CAPACITY: Final = 1000.0
 RETURN_RATE: Final = 0.1
@@ -25,7 +26,9 @@ def the_bucket_holds_what_was_earned(trace: Trace) -> Iterator[str]:
         if has_bucket and client.tokens is None:
             yield f"{client.name} has adaptiveRetries and no token bucket"
         if has_bucket and client.tokens is not None and _is_known(trace, client):
-            wanted = _left(trace, client)
+            wanted, in_debt = _left(trace, client)
+            if in_debt is not None:
+                yield in_debt
             if abs(client.tokens - wanted) > _ROUNDING:
                 yield f"{client.name} has {client.tokens:g} tokens, and {wanted:g} are left of what it earned"
 
@@ -46,17 +49,31 @@ def _is_known(trace: Trace, client: TracedClient) -> bool:
     )
 
 
-def _left(trace: Trace, client: TracedClient) -> float:
-    tokens = CAPACITY
+def _left(trace: Trace, client: TracedClient) -> tuple[float, str | None]:
+    """Return the tokens at the end, and what was wrong with a retry for which there was none."""
+    tokens, wrong = CAPACITY, None
     for operation in trace.operations:
         for command in operation.commands if operation.client is client else ():
-            tokens = _after(command, tokens)
-    return tokens
+            tokens, least = _after(command, tokens)
+            if least < -_ROUNDING and wrong is None:
+                wrong = f"{operation} sent {command.name} again with {least + 1:.1f} tokens in the bucket"
+            last = command.last
+            if last.is_overloaded and tokens >= 1 + _ROUNDING and _is_given_up(trace, operation, command):
+                wrong = wrong or f"{operation} gave up {command.name} with {tokens:.1f} tokens in the bucket"
+    return tokens, wrong
 
 
-def _after(command: SentCommand, tokens: float) -> float:
-    """Return the tokens after a command (rules 1 to 3 and 5)."""
-    last = len(command.attempts) - 1
+def _is_given_up(trace: Trace, operation: TracedOperation, command: SentCommand) -> bool:
+    """Return whether the last attempt of a command would have been followed by another one."""
+    retries = len(command.attempts) - 1
+    return must_retry(trace, operation, command, retries) and retries < most_retries(
+        trace, operation, command
+    )
+
+
+def _after(command: SentCommand, tokens: float) -> tuple[float, float]:
+    """Return the tokens after a command (rules 1 to 3 and 5), and the fewest in between."""
+    last, least = len(command.attempts) - 1, tokens
     for index, attempt in enumerate(command.attempts):
         overloaded = Label.SYSTEM_OVERLOADED in attempt.labels
         earned = 0.0
@@ -70,4 +87,5 @@ def _after(command: SentCommand, tokens: float) -> float:
         tokens = min(CAPACITY, tokens + earned)
         if attempt.is_overloaded and index < last:
             tokens -= 1
-    return tokens
+            least = min(least, tokens)
+    return tokens, least

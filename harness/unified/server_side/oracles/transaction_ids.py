@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_left
+from itertools import accumulate, pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -181,6 +182,20 @@ def a_session_that_lost_a_command_is_not_lent(trace: Trace) -> Iterator[str]:
                     dirty[session] = operation
 
 
+def sessions_are_ended_once(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retry policy (endSessions is not retried); Sessions: endSessions."""
+    for client in trace.clients:
+        ended: set[bytes] = set()
+        for life in trace.connections:
+            for request in life.seen.requests if life.seen.app_name == client.app_name else ():
+                if request.name != "endSessions":
+                    continue
+                sessions = {bytes(each["id"]) for each in request.command["endSessions"]}
+                if sessions & ended:
+                    yield f"{client.name} ended {len(sessions & ended)} sessions twice"
+                ended |= sessions
+
+
 def sessions_are_not_shared(trace: Trace) -> Iterator[str]:
     """Sessions: Server Session Pool (a session is with one operation at a time)."""
     spans: dict[bytes, list[tuple[float, float, TracedOperation]]] = {}
@@ -205,16 +220,19 @@ def cluster_time_is_gossiped(trace: Trace) -> Iterator[str]:
     if trace.topology is Topology.SINGLE:
         return
     for client in trace.clients:
-        heard = [
-            request
+        heard = sorted(
+            (request.ended_seq, request.reply["$clusterTime"]["clusterTime"])
             for life in trace.connections
             if life.seen.app_name == client.app_name
             for request in _heard(life)
-            if request.name not in _UNGOSSIPED
-        ]
+            if request.name not in _UNGOSSIPED and request.reply and "$clusterTime" in request.reply
+        )
+        ends = [ended for ended, _ in heard]
+        newest = list(accumulate((time for _, time in heard), max))
         operations = [each for each in trace.operations if each.client.name == client.name]
         for operation in operations:
-            known = _newest(each.reply for each in heard if each.ended_seq < operation.began)
+            place = bisect_left(ends, operation.began)
+            known = newest[place - 1] if place else None
             for command in operation.commands:
                 for attempt in command.attempts:
                     here = attempt.request.command.get("$clusterTime")

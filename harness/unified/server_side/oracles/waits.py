@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.unified.server_side.attempts import in_ms, milliseconds, why_not_uniform
 from harness.unified.server_side.model import Range
-from harness.unified.server_side.oracles.permits import is_network_error
+from harness.unified.server_side.oracles.permits import CHANGES_STATE, is_network_error
 from harness.unified.server_side.oracles.pool_life import CHECKED_IN
 from harness.unified.server_side.oracles.trace import ENDS, by_client
 from harness.unified.server_side.rules import LATE, LATER, overload_backoff
@@ -25,7 +25,7 @@ def backoff_within_bounds(trace: Trace) -> Iterator[str]:
     for operation, command, retry, before, attempt in _retries(trace):
         if not before.is_overloaded or attempt.gap is None or operation.is_disturbed:
             continue
-        if (before.request.reply or {}).get("code") in _CHANGES_STATE:
+        if (before.request.reply or {}).get("code") in CHANGES_STATE:
             continue
         most = overload_backoff(trace.edition, retry, before.request.reply or {})
         allowed = trace.timing.tolerated(Range(0, most))
@@ -51,9 +51,9 @@ def no_wait_without_overload(trace: Trace) -> Iterator[str]:
         reply = before.request.reply
         if before.is_overloaded or attempt.gap is None or reply is None or not operation.is_alone:
             continue
-        if operation.is_disturbed or reply.get("code") in _CHANGES_STATE or is_network_error(before):
+        if operation.is_disturbed or reply.get("code") in CHANGES_STATE or is_network_error(before):
             continue
-        if any(error.get("code") in _CHANGES_STATE for error in [reply.get("writeConcernError") or {}]):
+        if any(error.get("code") in CHANGES_STATE for error in [reply.get("writeConcernError") or {}]):
             continue
         exact = trace.timing.round_trip is not None
         if attempt.gap.least > (trace.timing.tolerated(Range(0, 0)).most if exact else _AT_ONCE):
@@ -65,9 +65,6 @@ def no_wait_without_overload(trace: Trace) -> Iterator[str]:
 
 _AT_ONCE: Final = 0.15
 """Seconds on the wall clock in which a retry at once has come: a driver may load code for its first one."""
-
-_CHANGES_STATE: Final = frozenset({91, 189, 10058, 10107, 11600, 11602, 13435, 13436})
-"""Codes after which a server has to be looked for: how long that takes, no rule says."""
 
 
 def jitter_is_uniform(trace: Trace) -> Iterator[str]:
@@ -145,7 +142,7 @@ def _waits_for_nothing(trace: Trace) -> Iterator[str]:
         if step.ended is None or operation.name not in _TIMED or not operation.commands:
             continue
         code = (operation.commands[-1].last.request.reply or {}).get("code")
-        if operation.is_disturbed or not operation.is_timed or code in _CHANGES_STATE:
+        if operation.is_disturbed or not operation.is_timed or code in CHANGES_STATE:
             continue
         last = operation.commands[-1].last
         idle = step.ended - last.request.ended - (trace.timing.round_trip or 0)
