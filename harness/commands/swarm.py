@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,6 +17,7 @@ from harness.deployments.targets import NAMES
 from harness.report.outputs import writing
 from harness.running.plan import Settings
 from harness.unified.server_side.oracles import ORACLES
+from mongowire.documents.suggestions import did_you_mean
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
@@ -27,6 +29,25 @@ _MOST_SEED: Final = 2**53
 
 _CASE_SECONDS: Final = {"real": 60.0, "virtual": 3600.0}
 """Seconds of its own clock that a case may take: in virtual time they cost nothing."""
+
+
+class KnownFinding(click.ParamType[str]):
+    """An oracle, or `ORACLE:PATTERN` for those of its findings in which a regular expression occurs."""
+
+    name = "oracle"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        oracle, colon, pattern = str(value).partition(":")
+        if oracle not in ORACLES:
+            fix = did_you_mean(oracle, ORACLES) or f"one of {', '.join(ORACLES)}"
+            self.fail(f"there is no oracle {oracle!r}: {fix}", param, ctx)
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            self.fail(f"{pattern!r} is no regular expression: {error}", param, ctx)
+        if colon and not pattern:
+            self.fail(f"write {oracle}, or a regular expression behind {oracle}:", param, ctx)
+        return str(value)
 
 
 @click.command("swarm")
@@ -47,10 +68,11 @@ _CASE_SECONDS: Final = {"real": 60.0, "virtual": 3600.0}
 )
 @click.option(
     "--without",
-    type=click.Choice([*ORACLES]),
-    metavar="ORACLE",
+    type=KnownFinding(),
+    metavar="ORACLE[:PATTERN]",
     multiple=True,
-    help="Do not ask this oracle: a driver is known to break its rule; repeat the option for more.",
+    help="Do not ask this oracle, or pass over the sentences of its findings in which a regular expression"
+    " occurs: a driver is known to break its rule; repeat the option for more.",
 )
 @edition_option
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +54,7 @@ class Swarming:
         self._settings = settings
         self._options = options
         self._findings = Findings()
-        self._rules = [name for name in ORACLES if name not in options["without"]]
+        self._rules = rules_without(options["without"])
 
     def run(self) -> ExitCode:
         """Run the schedules, report, and return the exit code. Raises `Interrupted`."""
@@ -109,12 +110,12 @@ class Swarming:
         for number, (oracle, schedule) in enumerate(failures.items()):
             if number == _SHRUNK or (self._options["as_json"] and path is None):
                 break
-            smallest, result = shrink(runner, schedule, oracle)
+            smallest, result = shrink(runner, schedule, self._rule(oracle))
             if result is None:
                 self._echo(f"{oracle}: seed {schedule.seed} did not break it again")
                 continue
             why = f"{oracle}: {sentence_of(result)}\nDrawn by {self._command(schedule.seed)}"
-            text = text_of(smallest, self._driver.features, [oracle], why)
+            text = text_of(smallest, self._driver.features, [self._rule(oracle)], why)
             if path is not None:
                 with writing(path):
                     write_whole(path, text)
@@ -123,9 +124,13 @@ class Swarming:
                 path = None
             self._echo(f"\n{text}")
 
+    def _rule(self, oracle: str) -> str:
+        """Return an oracle as `expectRules` names it, with what is known of it."""
+        return next(rule for rule in self._rules if rule.partition(":")[0] == oracle)
+
     def _command(self, seed: int) -> str:
         topologies = "".join(f" --topology {name}" for name in self._options["topologies"])
-        without = "".join(f" --without {name}" for name in self._options["without"])
+        without = "".join(f" --without {shlex.quote(name)}" for name in self._options["without"])
         return f"pushbackd swarm --seed {seed}{topologies}{without}{self._with()}"
 
     def _with(self) -> str:
@@ -167,6 +172,18 @@ class Swarming:
     def _echo(self, line: str) -> None:
         """Print what is for people: beside lines of JSON, to standard error."""
         click.echo(line, err=self._options["as_json"])
+
+
+def rules_without(known: Sequence[str]) -> list[str]:
+    """Return the rules that are left: `known` has oracles, or `ORACLE:PATTERN` for some of their findings."""
+    left: list[str] = []
+    for oracle in ORACLES:
+        patterns = [pattern for name, _, pattern in (each.partition(":") for each in known) if name == oracle]
+        if not patterns:
+            left.append(oracle)
+        elif all(patterns):
+            left.append(f"{oracle}:{'|'.join(patterns)}")
+    return left
 
 
 def _targets(driver: SwarmDriver) -> Sequence[str]:

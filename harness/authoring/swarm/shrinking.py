@@ -17,18 +17,19 @@ MOST: Final = 120
 
 
 def shrink(
-    runner: SwarmRunner, schedule: SwarmSchedule, oracle: str, *, most: int = MOST
+    runner: SwarmRunner, schedule: SwarmSchedule, rule: str, *, most: int = MOST
 ) -> tuple[SwarmSchedule, Result | None]:
-    """Return the smallest schedule found that breaks the rule of an oracle, with its result.
+    """Return the smallest schedule found that breaks a rule, an oracle as in `expectRules`, with its result.
 
     None is the result of a schedule that does not break it again. Raises `Interrupted` between two runs.
     """
+    oracle = rule.partition(":")[0]
     smallest: tuple[SwarmSchedule, Result | None] = (schedule, None)
     search = search_among(schedule, SwarmSchedule.smaller, most=most)
     candidate = next(search, None)
     while candidate is not None:
         interruption.check()
-        result = runner.failure(candidate, [oracle])
+        result = runner.failure(candidate, [rule])
         if result is not None and broken_by(result) != oracle:
             result = None  # it fails for another reason: what was left out was needed by the rest
         if result is not None:

@@ -74,17 +74,27 @@ def server_side(item: Marked, decoded: Callable[[Marked], Any]) -> ServerSide:
 def _rules(item: Marked | None) -> ExpectedRules | None:
     if item is None:
         return None
-    names = (
+    given = (
         tuple(ORACLES) if item.value == ALL else (item.value,) if isinstance(item.value, str) else item.value
     )
-    for name in names:
+    known: dict[str, re.Pattern[str] | None] = {}
+    for name, colon, pattern in (each.partition(":") for each in given):
         if name not in ORACLES:
             raise ScenarioError(
                 f"there is no oracle {name!r}",
                 location=item.location,
                 fix=did_you_mean(name, (ALL, *ORACLES)) or f"{ALL}, or some of {', '.join(ORACLES)}",
             )
-    return ExpectedRules(tuple(names), item.location)
+        known[name] = _pattern(item, pattern) if colon else None
+    return ExpectedRules(known, item.location)
+
+
+def _pattern(item: Marked, text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        fix = "a regular expression that finds the sentences to pass over"
+        raise ScenarioError(f"{text!r}: {error}", location=item.location, fix=fix) from error
 
 
 def _attempts(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedAttempts:

@@ -10,6 +10,7 @@ from harness.unified.model import UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from re import Pattern
 
     from mongowire.documents.marks import Location
 
@@ -166,10 +167,23 @@ class ExpectedMetric:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRules:
-    """`expectRules`: the oracles that a case is held against, by their names (`oracles`)."""
+    """`expectRules`: the oracles that a case is held against, by their names (`oracles`).
 
-    names: tuple[str, ...]
+    `known` has for each of them what finds the sentences that are passed over, None for none.
+    """
+
+    known: Mapping[str, Pattern[str] | None]
     location: Location
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the oracles."""
+        return tuple(self.known)
+
+    def passes_over(self, oracle: str, sentence: str) -> bool:
+        """Return whether a breach is one that is known."""
+        pattern = self.known.get(oracle)
+        return pattern is not None and pattern.search(sentence) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,15 @@ def test_a_case_that_only_says_where_it_runs_asks_nothing_of_servers(tmp_path: P
     assert not key(tmp_path, "{runOn: {time: virtual}}").is_judged
 
 
+def test_rules_are_asked_by_name_and_pass_over_what_is_known(tmp_path: Path) -> None:
+    rules = key(tmp_path, "{expectRules: [limit, 'labels:of reads$']}").rules
+    assert rules is not None
+    assert rules.names == ("limit", "labels")
+    assert rules.passes_over("labels", "the labels of reads")
+    assert not rules.passes_over("labels", "the labels of writes")
+    assert not rules.passes_over("limit", "the limit of reads")
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
@@ -118,6 +127,8 @@ REFUSED = {
     "{runOn: {time: virtaul}}": "(did you mean 'virtual'?)",
     "{expectMetrics: [{change: 1}]}": "expectMetrics[0]: field 'path' is missing (add path)",
     "{expectConnections: [{established: {most: 1}}]}": "established.most: unknown field",
+    "{expectRules: [limits]}": "there is no oracle 'limits' (did you mean 'limit'?)",
+    "{expectRules: ['limit:(']}": "'('",
     "{}": "pushbackd: is empty (leave it out, or give at least one)",
 }
 
