@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.authoring.swarm import faults
+from harness.authoring.swarm.crowds import PINNED, interrupted, side_by_side
 from harness.authoring.swarm.schedule import Step, SwarmSchedule
 from harness.authoring.swarm.work import (
     CLIENT,
@@ -17,6 +18,10 @@ from harness.authoring.swarm.work import (
     Numbers,
     call,
     commands_of,
+    left_cursor,
+    opened_cursor,
+    pause,
+    repeat,
     transaction,
 )
 from harness.deployments.targets import has_auth, profile_of, topology_of
@@ -63,75 +68,90 @@ def draw(seed: int, *, edition: str, targets: Sequence[str] = ()) -> SwarmSchedu
     )
 
 
-_PINNED: Final = 3
-"""Connections that a pool needs behind a load balancer, where a cursor and a transaction keep one each."""
-
-
 def _options(dice: Random, edition: str, target: str) -> dict[str, Any]:
     """Return options of a connection string; most are left as they are."""
     chances: dict[str, tuple[float, Sequence[Any]]] = {
-        "retryReads": (0.12, (False,)),
-        "retryWrites": (0.12, (False,)),
+        "retryReads": (0.15, (False,)),
+        "retryWrites": (0.15, (False,)),
         "maxPoolSize": (0.25, (1, 2, 3, 0)),
         "minPoolSize": (0.2, (1, 2, 3)),
         "maxConnecting": (0.25, (1, 3)),
         "maxIdleTimeMS": (0.15, (100, 250)),
         "waitQueueTimeoutMS": (0.15, (50, 150)),
         "timeoutMS": (0.12, (150, 400, 1500)),
-        "readPreference": (0.15, ("secondaryPreferred", "nearest")),
+        "readPreference": (0.2, ("secondaryPreferred", "nearest", "primaryPreferred")),
     }
-    if edition == "2026-02-20":
-        chances["adaptiveRetries"] = 0.3, (True,)
-    else:
-        chances["maxAdaptiveRetries"] = 0.3, (0, 1, 3)
-        chances["enableOverloadRetargeting"] = 0.3, (True,)
+    of_edition = edition == "2026-02-20"
+    # Some have an option of the other edition, which is to have no effect.
+    chances["adaptiveRetries"] = 0.35 if of_edition else 0.05, (True,)
+    chances["maxAdaptiveRetries"] = 0.05 if of_edition else 0.35, (0, 1, 3)
+    chances["enableOverloadRetargeting"] = 0.05 if of_edition else 0.35, (True,)
     options: dict[str, Any] = {"serverSelectionTimeoutMS": 3000}
     options |= {
         name: dice.choice(values) for name, (chance, values) in chances.items() if dice.random() < chance
     }
+    if dice.random() < _QUIET:
+        options |= QUIET_MONITORS
     if 0 < options.get("maxPoolSize", 100) < options.get("minPoolSize", 0):
         options["minPoolSize"] = options["maxPoolSize"]
-    if topology_of(target) is Topology.LOAD_BALANCED and 0 < options.get("maxPoolSize", 100) < _PINNED:
-        options["maxPoolSize"] = _PINNED
+    if topology_of(target) is Topology.LOAD_BALANCED and 0 < options.get("maxPoolSize", 100) < PINNED:
+        options["maxPoolSize"] = PINNED
     return options
+
+
+QUIET_MONITORS: Final = {"serverMonitoringMode": "poll", "heartbeatFrequencyMS": 30_000}
+"""Options of a client whose monitors ask so seldom that faults of handshakes meet its pools."""
+
+_QUIET: Final = 0.4
 
 
 def _traits(dice: Random) -> dict[str, Any]:
     traits: dict[str, Any] = {"useMultipleMongoses": dice.random() < 0.6}  # noqa: PLR2004
-    if dice.random() < 0.25:  # noqa: PLR2004
-        traits["pushbackd"] = {"jitter": dice.choice((0, 1))}
+    if dice.random() < 0.4:  # noqa: PLR2004
+        traits["pushbackd"] = {"jitter": dice.choice((0, 1, 1))}
     return traits
 
 
 def _one_by_one(numbers: Numbers, target: str, _options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield operations one after the other, most of which meet a fault."""
     dice = numbers.dice
+    has_cursor = dice.random() < 0.12  # noqa: PLR2004
+    if has_cursor:
+        yield opened_cursor()
     in_session = False
     for _ in range(dice.randint(4, 10)):
-        if dice.random() < 0.12 and topology_of(target) is not Topology.SINGLE:  # noqa: PLR2004
+        if dice.random() < 0.2 and topology_of(target) is not Topology.SINGLE:  # noqa: PLR2004
             in_session = True
-            statements = transaction(numbers)
-            within = dice.randrange(len(statements))
-            for index, statement in enumerate(statements):
-                if index == within:
-                    yield from _faults(numbers, target, commands_of(statement))
-                yield statement
+            yield from _transaction(numbers, target)
             continue
         table = dice.choices((READS, WRITES, OTHERS), (4, 6, 2))[0]
         operation = table[dice.choice(list(table))](numbers)
-        if dice.random() < _FAULT:
-            yield from _faults(numbers, target, commands_of(operation))
-        yield operation
+        yield from _with_fault(numbers, target, operation)
         if dice.random() < 0.1:  # noqa: PLR2004
-            yield _wait(dice)
+            yield pause(dice.choice((50, 300, 1300)))
+    for step in left_cursor(numbers) if has_cursor else ():
+        yield from _with_fault(numbers, target, step)
     if dice.random() < 0.3:  # noqa: PLR2004
         if in_session:
             yield call("endSession", SESSION)
-        yield call("close", CLIENT)
+        yield from _with_fault(numbers, target, call("close", CLIENT))
 
 
-def _wait(dice: Random) -> dict[str, Any]:
-    return {"name": "wait", "object": "testRunner", "arguments": {"ms": dice.choice((50, 300, 1300))}}
+def _with_fault(numbers: Numbers, target: str, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an operation, mostly with a fault before it."""
+    if numbers.dice.random() < _FAULT:
+        yield from _faults(numbers, target, commands_of(operation))
+    yield operation
+
+
+def _transaction(numbers: Numbers, target: str) -> Iterator[dict[str, Any]]:
+    """Yield a transaction, one of whose statements meets a fault."""
+    statements = transaction(numbers)
+    within = numbers.dice.randrange(len(statements))
+    for index, statement in enumerate(statements):
+        if index == within:
+            yield from _faults(numbers, target, commands_of(statement))
+        yield statement
 
 
 def _faults(numbers: Numbers, target: str, commands: Sequence[str]) -> list[dict[str, Any]]:
@@ -147,70 +167,32 @@ def _faults(numbers: Numbers, target: str, commands: Sequence[str]) -> list[dict
     return kinds[name][1](dice, commands)
 
 
-def _side_by_side(numbers: Numbers, target: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield operations that wait for one another's connections, by threads, while the server is slow."""
-    dice = numbers.dice
-    options.pop("timeoutMS", None)
-    if dice.random() < 0.5:  # noqa: PLR2004
-        yield call("find", filter={"_id": numbers.held()})
-    for _ in range(dice.randint(1, 2)):
-        how = dice.random()
-        if how < 0.4:  # noqa: PLR2004
-            yield faults.fail(
-                {"times": dice.randint(1, 4)},
-                ["find"],
-                blockConnection=True,
-                blockTimeMS=dice.choice((20, 100, 300)),
-            )
-        elif how < 0.6:  # noqa: PLR2004
-            yield faults.fail({"times": 1}, ["find"], closeConnection=True)
-        elif how < 0.8:  # noqa: PLR2004
-            yield faults.fail(
-                {"times": dice.randint(1, 3)},
-                ["hello", "isMaster", "ismaster"],
-                blockConnection=True,
-                blockTimeMS=60,
-            )
-        else:
-            yield from _faults(numbers, target, ["find"])
-        threads = dice.randint(2, THREADS)
-        rounds = dice.randint(1, 2)
-        for number in range(threads):
-            for again in range(rounds):
-                find = call("find", filter={"_id": numbers.held()}, comment=f"thread{number} {again}")
-                arguments = {"thread": f"thread{number}", "operation": find}
-                yield {"name": "runOnThread", "object": "testRunner", "arguments": arguments}
-        yield _wait(dice)
-    yield call("find", filter={"_id": numbers.held()})
-    if dice.random() < 0.5:  # noqa: PLR2004
-        yield call("close", CLIENT)
-
-
-THREADS: Final = 5
-"""Threads that a case may have."""
-
-
 def _again_and_again(numbers: Numbers, _target: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one operation that is refused so often that the spread of its backoffs can be judged."""
-    for name in (
-        "timeoutMS",
-        "maxAdaptiveRetries",
-        "retryReads",
-        "readPreference",
-        "minPoolSize",
-        "maxIdleTimeMS",
-    ):
+    """Yield one operation that is refused so often that the spread of its backoffs can be judged.
+
+    With a token bucket it goes on until that is empty, and with what a few successes give it.
+    """
+    dice = numbers.dice
+    for name in ("timeoutMS", "maxAdaptiveRetries", "retryReads", "minPoolSize", "maxIdleTimeMS"):
         options.pop(name, None)
-    labels = ["SystemOverloadedError", "RetryableError"]
-    yield faults.fail("alwaysOn", ["find"], errorCode=462, errorLabels=labels)
-    times = 260 if options.get("adaptiveRetries") else 80
     operation = call("find", filter={"_id": numbers.held()})
-    yield {"name": "repeat", "object": "testRunner", "arguments": {"times": times, "operations": [operation]}}
+    base = {"baseBackoffMS": dice.choice((20, 50, 100))} if dice.random() < 0.3 else {}  # noqa: PLR2004
+    refused = faults.refuse_all(["find"], **base)
+    yield refused
+    if not options.get("adaptiveRetries"):
+        yield repeat(80, operation)
+        return
+    yield repeat(dice.choice((205, 240)), operation)
+    yield faults.NO_RULES
+    yield repeat(dice.choice((3, 7, 9, 12)), operation)
+    yield refused
+    yield repeat(3, operation)
 
 
 _KINDS: Final = {
-    "one by one": (75, _one_by_one),
-    "side by side": (22, _side_by_side),
+    "one by one": (66, _one_by_one),
+    "side by side": (25, side_by_side),
+    "interrupted": (6, interrupted),
     "again and again": (3, _again_and_again),
 }
 """What a case is like, each with its weight."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from harness.authoring.swarm.answers import WRITES, sequence
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
@@ -40,6 +42,25 @@ def admin(command: dict[str, Any]) -> Fault:
     """Return a step that has a server do something, whatever comes of it."""
     arguments = {"commandName": next(iter(command)), "command": command}
     return {"name": "runCommand", "object": ADMIN, "arguments": arguments, "ignoreResultAndError": True}
+
+
+def slow(commands: Sequence[str], milliseconds: int, *, times: int) -> Fault:
+    """Return a step that has commands of the client under test wait, beside whatever a fail point does."""
+    when = {"command": list(commands), "appName": APP_NAME}
+    rule = {"when": when, "then": [{"delay": f"{milliseconds}ms"}], "times": times}
+    return admin({"pushbackd": "addRule", "rule": rule})
+
+
+def refuse_all(commands: Sequence[str], **extra: Any) -> Fault:
+    """Return a step that refuses commands for overload, on every server, until `NO_RULES`."""
+    error: dict[str, Any] = {"error": 462, "labels": [_OVERLOADED, _RETRYABLE]}
+    when = {"command": list(commands), "appName": APP_NAME}
+    rule = {"when": when, "then": [error | ({"extra": extra} if extra else {})]}
+    return admin({"pushbackd": "addRule", "rule": rule})
+
+
+NO_RULES: Final = admin({"pushbackd": "removeRule", "id": "all"})
+"""The step that ends all rules."""
 
 
 def _overload(dice: Random, commands: Sequence[str]) -> list[Fault]:
@@ -110,16 +131,13 @@ def _mixed(dice: Random, commands: Sequence[str]) -> list[Fault]:
 
 
 def _write_concern(dice: Random, commands: Sequence[str]) -> list[Fault]:
-    writes = [command for command in commands if command in _WRITES]
+    writes = [command for command in commands if command in WRITES]
     if not writes:
         return _overload(dice, commands)
     code = dice.choice((91, 64, 11600, 100, 6))
     labels = dice.choice(({}, {"errorLabels": [_RETRYABLE_WRITE]}))
     error = {"code": code, "errmsg": "swarm", **labels}
     return [fail({"times": 1}, writes, writeConcernError=error)]
-
-
-_WRITES: Final = frozenset({"insert", "update", "delete", "findAndModify", "bulkWrite", "commitTransaction"})
 
 
 def _slow(dice: Random, commands: Sequence[str]) -> list[Fault]:
@@ -167,10 +185,16 @@ def _cut(dice: Random, commands: Sequence[str]) -> list[Fault]:
     return [admin({"pushbackd": "addFault", "fault": {"name": CUT, **where, **met, "do": end}})]
 
 
+def _sequence(dice: Random, commands: Sequence[str]) -> list[Fault]:
+    """Give the next attempts an answer each, on whatever server they come to."""
+    return [admin({"pushbackd": "addRule", "rule": sequence(dice, commands, APP_NAME)})]
+
+
 CUT: Final = "cut"
 """The name of a fault of bytes, by which it is removed at the end."""
 
 KINDS: Final[Mapping[str, tuple[int, Callable[[Random, Sequence[str]], list[Fault]]]]] = {
+    "sequence": (20, _sequence),
     "overload": (8, _overload),
     "half-overload": (3, _half_overload),
     "state-change": (3, _state_change),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import Feature
 from harness.authoring.swarm import faults
-from harness.authoring.swarm.work import CLIENT, COLLECTION, DATABASE, HELD, SESSION, UNACKNOWLEDGED
+from harness.authoring.swarm.work import CLIENT, COLLECTION, CURSOR, DATABASE, HELD, SESSION, UNACKNOWLEDGED
 from harness.deployments.targets import profile_of, topology_of
 from harness.unified.deployment import Topology
 
@@ -27,6 +27,9 @@ _NEEDED: Final = {
     "enableOverloadRetargeting": Feature.MAX_ADAPTIVE_RETRIES,
 }
 """Options that not every driver has."""
+
+_OF_AN_EDITION: Final = frozenset({"adaptiveRetries", "maxAdaptiveRetries", "enableOverloadRetargeting"})
+"""Options that the reference driver reads in every edition, and heeds in one."""
 
 
 def text_of(
@@ -83,11 +86,7 @@ def _entities(schedule: SwarmSchedule, features: frozenset[Feature]) -> Iterator
     if Feature.LOG_MESSAGES in features:
         traits["observeLogMessages"] = {"connection": "debug"}
     options = {"appName": faults.APP_NAME}
-    options |= {
-        name: json.loads(value)
-        for name, value in schedule.options
-        if name not in _NEEDED or _NEEDED[name] in features
-    }
+    options |= {name: json.loads(value) for name, value in schedule.options if _takes(name, features)}
     yield {"client": {"id": CLIENT, **traits, "uriOptions": options}}
     balanced = topology_of(schedule.target) is Topology.LOAD_BALANCED
     yield {
@@ -117,6 +116,13 @@ def _entities(schedule: SwarmSchedule, features: frozenset[Feature]) -> Iterator
     yield from ({"thread": {"id": name}} for name in threads)
 
 
+def _takes(option: str, features: frozenset[Feature]) -> bool:
+    """Return whether a driver with these features takes an option."""
+    if option in _OF_AN_EDITION and Feature.VIRTUAL_TIME in features:
+        return True
+    return option not in _NEEDED or _NEEDED[option] in features
+
+
 def schedule_words(schedule: SwarmSchedule) -> frozenset[str]:
     """Return the words that are values in the steps of a schedule; its entities are among them."""
     return frozenset(word for step in schedule.steps for word in _values(step.operation))
@@ -136,24 +142,51 @@ def _values(value: Any) -> Iterator[str]:
 def _operations(schedule: SwarmSchedule, features: frozenset[Feature]) -> Iterator[dict[str, Any]]:
     """Yield the steps that an adapter can take, and at last what undoes those that outlive the case."""
     steps = [step.operation for step in schedule.steps]
+    if Feature.TIMEOUT_MS not in features:
+        steps = [_without("timeoutMS", step) for step in steps]
     yield from (step for step in steps if not _lacks(step, features))
     set_by = [step.get("arguments", {}).get("command", {}) for step in steps]
     if any("setParameter" in command for command in set_by):
         yield faults.admin({"setParameter": 1, "externalClientBaseBackoffMS": 0})
+    if any(command.get("pushbackd") == "addRule" for command in set_by):
+        yield faults.NO_RULES
     if any(command.get("pushbackd") == "addFault" for command in set_by):
         yield faults.admin({"pushbackd": "removeFault", "id": faults.CUT})
 
 
+def _without(name: str, value: Any) -> Any:
+    """Return a value without the fields of a name, wherever they stand."""
+    if isinstance(value, dict):
+        return {key: _without(name, member) for key, member in value.items() if key != name}
+    return [_without(name, member) for member in value] if isinstance(value, list) else value
+
+
 def _lacks(operation: dict[str, Any], features: frozenset[Feature]) -> bool:
     """Return whether an adapter lacks what an operation needs."""
-    base = operation.get("arguments", {}).get("command", {}).get("externalClientBaseBackoffMS", 0)
-    if base > _LONG and Feature.VIRTUAL_TIME not in features:
+    if max(_bases(operation), default=0) > _LONG and Feature.VIRTUAL_TIME not in features:
         return True
-    needs = {"clientBulkWrite": Feature.CLIENT_BULK_WRITE}.get(operation["name"])
+    needs = Feature.FIND_CURSORS if operation["object"] == CURSOR else _NEEDED_BY.get(operation["name"])
     in_session = SESSION in (operation["object"], operation.get("arguments", {}).get("session"))
     return (needs is not None and needs not in features) or (
         in_session and Feature.TRANSACTIONS not in features
     )
+
+
+_NEEDED_BY: Final = {
+    "clientBulkWrite": Feature.CLIENT_BULK_WRITE,
+    "createFindCursor": Feature.FIND_CURSORS,
+}
+
+
+def _bases(value: Any) -> Iterator[int]:
+    """Yield the bases of backoffs that servers advise, wherever they stand in an operation."""
+    if isinstance(value, dict):
+        yield from (value[name] for name in ("baseBackoffMS", "externalClientBaseBackoffMS") if name in value)
+        for member in value.values():
+            yield from _bases(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _bases(member)
 
 
 _LONG: Final = 100

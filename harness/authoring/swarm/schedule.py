@@ -53,6 +53,11 @@ class Step:
         if isinstance(mode, dict) and mode.get("times", 1) > 1:
             smaller = {**arguments["failPoint"], "mode": {"times": mode["times"] - 1}}
             yield Step.of({**operation, "arguments": {**arguments, "failPoint": smaller}})
+        command = arguments.get("command", {})
+        steps = command.get("rule", {}).get("sequence", ())
+        for index in range(len(steps) if len(steps) > 1 else 0):
+            rule = {**command["rule"], "sequence": [*steps[:index], *steps[index + 1 :]]}
+            yield Step.of({**operation, "arguments": {**arguments, "command": {**command, "rule": rule}}})
 
 
 def _names(value: Any) -> Iterator[str]:

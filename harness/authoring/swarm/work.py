@@ -19,6 +19,7 @@ DATABASE: Final = "database"
 CLIENT: Final = "client"
 UNACKNOWLEDGED: Final = "unacknowledged"
 SESSION: Final = "session"
+CURSOR: Final = "cursor"
 HELD: Final = 5
 """Documents that are there at the beginning."""
 
@@ -49,9 +50,33 @@ def call(name: str, target: str = COLLECTION, /, **arguments: Any) -> Operation:
     return document
 
 
+def pause(milliseconds: int) -> Operation:
+    """Return the step that lets time pass."""
+    return {"name": "wait", "object": "testRunner", "arguments": {"ms": milliseconds}}
+
+
+def repeat(times: int, operation: Operation) -> Operation:
+    """Return the step that runs an operation so many times."""
+    arguments = {"times": times, "operations": [operation]}
+    return {"name": "repeat", "object": "testRunner", "arguments": arguments}
+
+
 def _find(numbers: Numbers) -> Operation:
     few = {"batchSize": 2} if numbers.dice.random() < 0.3 else {}  # noqa: PLR2004
     return call("find", filter={"_id": {"$lte": HELD}} if few else {"_id": numbers.held()}, **few)
+
+
+def opened_cursor() -> Operation:
+    """Return the step that opens a cursor, which is not to meet a fault: its result is an entity."""
+    opened = call("createFindCursor", filter={"_id": {"$lte": HELD}}, batchSize=2)
+    del opened["ignoreResultAndError"]
+    return {**opened, "saveResultAsEntity": CURSOR}
+
+
+def left_cursor(numbers: Numbers) -> list[Operation]:
+    """Return steps that read a cursor for a while and close it before its end, so that it is to be killed."""
+    read = [call("iterateUntilDocumentOrError", CURSOR) for _ in range(numbers.dice.randint(0, 3))]
+    return [*read, call("close", CURSOR)]
 
 
 def _insert(numbers: Numbers) -> Operation:
@@ -96,6 +121,10 @@ def _command(numbers: Numbers) -> Operation:
         ("ping", {"ping": 1}),
         ("find", {"find": "stock", "filter": {"_id": numbers.held()}}),
         ("insert", {"insert": "stock", "documents": [{"_id": numbers.new()}]}),
+        ("update", {"update": "stock", "updates": [{"q": {"_id": -1}, "u": {"$set": {"x": 1}}}]}),
+        ("findAndModify", {"findAndModify": "stock", "query": {"_id": -1}, "update": {"$set": {"x": 1}}}),
+        ("aggregate", {"aggregate": "stock", "pipeline": [], "cursor": {}}),
+        ("dbStats", {"dbStats": 1}),
     ]
     name, command = numbers.dice.choice(commands)
     return call("runCommand", DATABASE, commandName=name, command=command)
@@ -110,6 +139,9 @@ READS: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
     "listDatabases": lambda _: call("listDatabases", CLIENT),
     "listCollections": lambda _: call("listCollections", DATABASE),
     "listIndexes": lambda _: call("listIndexes"),
+    "findOne": lambda numbers: call("findOne", filter={"_id": numbers.held()}),
+    "cursor": lambda _: call("find", filter={"_id": {"$lte": HELD}}, batchSize=2, limit=4),
+    "listSearchIndexes": lambda _: call("listSearchIndexes"),
 }
 WRITES: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
     "insertOne": _insert,
@@ -121,6 +153,10 @@ WRITES: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
     "deleteMany": lambda numbers: call("deleteMany", filter={"_id": -numbers.held()}),
     "replaceOne": lambda numbers: call("replaceOne", filter={"_id": -numbers.held()}, replacement={"x": 1}),
     "bulkWrite": _bulk,
+    "findOneAndDelete": lambda numbers: call("findOneAndDelete", filter={"_id": -numbers.held()}),
+    "findOneAndReplace": lambda numbers: call(
+        "findOneAndReplace", filter={"_id": -numbers.held()}, replacement={"x": 1}
+    ),
 }
 OTHERS: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
     "runCommand": _command,
@@ -128,7 +164,17 @@ OTHERS: Final[Mapping[str, Callable[[Numbers], Operation]]] = {
     "unacknowledged": lambda numbers: call("insertOne", UNACKNOWLEDGED, document={"_id": numbers.new()}),
     "createIndex": lambda _: call("createIndex", keys={"x": 1}),
     "out": lambda _: call("aggregate", pipeline=[{"$match": {"_id": 1}}, {"$out": "copies"}]),
+    "merge": lambda _: call("aggregate", pipeline=[{"$match": {"_id": 1}}, {"$merge": {"into": "copies"}}]),
     "drop": lambda _: call("dropCollection", DATABASE, collection="copies"),
+    "create": lambda numbers: call("createCollection", DATABASE, collection=f"made{numbers.new()}"),
+    "collMod": lambda _: call("modifyCollection", DATABASE, collection="stock", validationLevel="moderate"),
+    "dropIndex": lambda _: call("dropIndex", name="x_1"),
+    "dropDatabase": lambda _: call("dropDatabase", CLIENT, database="copies"),
+    "createSearchIndex": lambda _: call(
+        "createSearchIndex", model={"name": "searched", "definition": {"mappings": {"dynamic": True}}}
+    ),
+    "updateSearchIndex": lambda _: call("updateSearchIndex", name="searched", definition={}),
+    "dropSearchIndex": lambda _: call("dropSearchIndex", name="searched"),
 }
 
 
@@ -139,18 +185,30 @@ def within(operation: Operation) -> Operation:
 
 def transaction(numbers: Numbers) -> list[Operation]:
     """Return a transaction: by its statements one by one, or by withTransaction."""
-    statements = [
-        within(make(numbers)) for make in numbers.dice.choices((_find, _insert, WRITES["updateOne"]), k=2)
+    dice = numbers.dice
+    kinds = (_find, _insert, WRITES["updateOne"], WRITES["findOneAndUpdate"], READS["aggregate"])
+    statements = [within(make(numbers)) for make in dice.choices(kinds, k=dice.choice((0, 1, 2, 2)))]
+    options: dict[str, Any] = {}
+    if dice.random() < 0.4:  # noqa: PLR2004
+        options["writeConcern"] = dice.choice(({"w": 1}, {"w": "majority"}, {"w": 1, "wtimeoutMS": 5000}))
+    if dice.random() < 0.3:  # noqa: PLR2004
+        options["readConcern"] = {"level": dice.choice(("local", "majority", "snapshot"))}
+    if dice.random() < 0.3:  # noqa: PLR2004
+        return [call("withTransaction", SESSION, callback=statements or [within(_find(numbers))], **options)]
+    end = "abortTransaction" if dice.random() < 0.25 else "commitTransaction"  # noqa: PLR2004
+    ends = [end, end] if dice.random() < 0.15 and end == "commitTransaction" else [end]  # noqa: PLR2004
+    return [
+        call("startTransaction", SESSION, **options),
+        *statements,
+        *(call(each, SESSION) for each in ends),
     ]
-    if numbers.dice.random() < 0.3:  # noqa: PLR2004
-        return [call("withTransaction", SESSION, callback=statements)]
-    end = "abortTransaction" if numbers.dice.random() < 0.25 else "commitTransaction"  # noqa: PLR2004
-    return [call("startTransaction", SESSION), *statements, call(end, SESSION)]
 
 
 def commands_of(operation: Operation) -> list[str]:
     """Return the commands that an operation sends, by which fail points meet it."""
     name = operation["name"]
+    if operation["object"] == CURSOR:
+        return ["killCursors"] if name == "close" else ["getMore"]
     if name == "runCommand":
         return [operation["arguments"]["commandName"]]
     return _COMMANDS.get(name, [name])
@@ -170,8 +228,18 @@ _COMMANDS: Final[Mapping[str, list[str]]] = {
     "findOneAndUpdate": ["findAndModify"],
     "bulkWrite": ["insert", "update"],
     "clientBulkWrite": ["bulkWrite"],
+    "findOne": ["find"],
+    "findOneAndDelete": ["findAndModify"],
+    "findOneAndReplace": ["findAndModify"],
+    "listSearchIndexes": ["aggregate"],
     "createIndex": ["createIndexes"],
+    "dropIndex": ["dropIndexes"],
     "dropCollection": ["drop"],
+    "createCollection": ["create"],
+    "modifyCollection": ["collMod"],
+    "createSearchIndex": ["createSearchIndexes"],
     "withTransaction": ["find", "insert", "update", "commitTransaction"],
     "startTransaction": ["find", "insert", "update", "commitTransaction", "abortTransaction"],
+    "close": ["killCursors", "endSessions"],
+    "endSession": ["abortTransaction"],
 }

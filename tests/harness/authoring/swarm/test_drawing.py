@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from itertools import islice
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.adapters.base import Feature
 from harness.adapters.registry import EDITIONS
+from harness.authoring.swarm.answers import BASES, FINAL, RETRYABLE, SHUTDOWNS, STATE_CHANGES
 from harness.authoring.swarm.drawing import TARGETS, draw
 from harness.authoring.swarm.driver import driver_of
 from harness.authoring.swarm.faults import KINDS
 from harness.authoring.swarm.scenario import flow, text_of
+from harness.authoring.swarm.work import OTHERS, READS, WRITES, Numbers
 from harness.running.plan import loaded
 from harness.unified.model import Case
 from harness.unified.server_side.oracles import ALL, ORACLES
@@ -64,6 +67,18 @@ def test_seeds_draw_every_deployment_every_kind_of_case_and_every_fault() -> Non
     assert len(KINDS) > 10
 
 
+def test_seeds_draw_every_answer_and_every_kind_of_work() -> None:
+    schedules = [draw(seed, edition=EDITIONS[1]) for seed in range(400)]
+    texts = " ".join(step.text for schedule in schedules for step in schedule.steps)
+    for code in (*STATE_CHANGES, *SHUTDOWNS, *RETRYABLE, *FINAL):
+        assert f'"error": {code}' in texts
+    for base in BASES:
+        assert f'"baseBackoffMS": {base}' in texts
+    work = {**READS, **WRITES, **OTHERS}
+    asked = {make(Numbers(Random(0)))["name"] for make in work.values()}
+    assert asked <= set.union(*map(names, schedules))
+
+
 def test_a_deployment_is_drawn_of_those_that_are_asked_for() -> None:
     assert {draw(seed, edition=EDITIONS[0], targets=["single"]).target for seed in SEEDS} == {"single"}
 
@@ -86,7 +101,9 @@ def test_a_case_undoes_what_would_outlive_it() -> None:
     texts = [text_of(draw(seed, edition=EDITIONS[0]), EVERYTHING, ALL) for seed in range(200)]
     assert any("addFault" in text for text in texts)
     assert all(("addFault" in text) == ("removeFault" in text) for text in texts)
-    assert all(("BaseBackoffMS" in text) == ("BaseBackoffMS: 0" in text) for text in texts)
+    assert all(("addRule" in text) == ("removeRule" in text) for text in texts)
+    base = "externalClientBaseBackoffMS"
+    assert all((base in text) == (f"{base}: 0" in text) for text in texts)
 
 
 def test_every_smaller_schedule_has_less_in_it() -> None:
@@ -117,6 +134,7 @@ def test_what_a_driver_says_that_it_lacks_is_taken_out_of_a_schedule() -> None:
 def size(schedule: SwarmSchedule) -> tuple[int, int]:
     repeats = [step.operation.get("arguments", {}) for step in schedule.steps]
     times = sum(each.get("times", 0) + _times(each.get("failPoint", {}).get("mode")) for each in repeats)
+    times += sum(len(each.get("command", {}).get("rule", {}).get("sequence", ())) for each in repeats)
     return len(schedule.steps) + len(schedule.options) + len(schedule.traits), times
 
 

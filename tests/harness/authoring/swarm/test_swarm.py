@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.authoring.swarm.schedule import SwarmSchedule
     from harness.running.result import Result
 
-FEW = range(8)
+FEW = range(24)
 FALSE_ALARMS = Path(__file__).parent / "false_alarms"
 VIRTUAL = Settings(time="virtual", case_timeout=3600.0)
 
@@ -147,6 +147,22 @@ def test_lines_of_json_name_seed_rule_and_sentence(
     assert lines[-1]["summary"]["broken"]["backoff"] == [line["seed"] for line in broken]
 
 
+def test_a_known_finding_is_passed_over_and_others_of_its_rule_are_not(
+    pushbackd: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_backoff(monkeypatch)
+    options = ["swarm", "--seeds", 20, "--topology", "single", "--jobs", 1, "--json", "--without", "limit"]
+
+    def broken(known: str) -> list[int]:
+        lines = pushbackd(*options, "--without", known).stdout.splitlines()
+        found: list[int] = json.loads(lines[-1])["summary"]["broken"].get("backoff", [])
+        return found
+
+    everything = broken("backoff:of another client")
+    assert everything
+    assert broken("backoff:of client") == broken("backoff") == []
+
+
 def test_one_seed_is_repeated(pushbackd: Callable[..., Done]) -> None:
     done = pushbackd("swarm", "--seed", 5, "--jobs", 1)
     assert done.exit_code == 0, done.output
@@ -166,6 +182,8 @@ def test_a_budget_ends_the_drawing(pushbackd: Callable[..., Done]) -> None:
         (["--adapter", "pymongo", "--time", "virtual"], "pymongo runs in real time only", 4),
         (["--adapter", "pymongo", "--edition", "2026-02-20"], "pymongo follows 2026-07-08", 4),
         (["--adapter", "cmd:false"], "Error: ", 2),
+        (["--without", "lables"], "there is no oracle 'lables': did you mean 'labels'?", 4),
+        (["--without", "labels:("], "'(' is no regular expression", 4),
     ],
 )
 def test_what_cannot_be_judged_is_refused_with_the_reason(
