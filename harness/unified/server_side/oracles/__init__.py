@@ -190,6 +190,13 @@ _TABLE: Final = (
         ("RW-23",),
     ),
     Oracle(
+        "establishing",
+        "A connection that is lost before it authenticates is an error of overload, a later one is not.",
+        errors.what_could_not_be_established_is_overload,
+        ("CB-6", "CB-27"),
+        _POOLS,
+    ),
+    Oracle(
         "data",
         "What was acknowledged is there, and nothing twice.",
         data.what_was_acknowledged_is_there_once,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.server_side.oracles.permits import is_network_error, kind_of
+from harness.unified.server_side.oracles.pool_life import CLOSED
 from harness.unified.server_side.oracles.trace import ENDS, is_ok
 from mongowire.codes import Label
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import ErrorReport
     from harness.unified.server_side.attempt import JudgedAttempt
+    from harness.unified.server_side.connections import ConnectionLife
     from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
 
 _SINGLE: Final = frozenset(
@@ -116,6 +118,55 @@ def an_uncertain_statement_is_transient(trace: Trace) -> Iterator[str]:
             yield f"{operation} lost its connection in a transaction without TransientTransactionError"
         if Label.RETRYABLE_WRITE in error.labels - command.last.labels:
             yield f"{operation} raised RetryableWriteError for a statement of a transaction"
+
+
+def what_could_not_be_established_is_overload(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload while establishing (before authentication, and only there).
+
+    A connection that was lost early may be a monitor's: so the pool is to have closed as many as were lost.
+    """
+    if not trace.is_of_backpressure:
+        return
+    for operation in trace.operations:
+        error, ended = operation.step.error, operation.step.ended
+        client = operation.client
+        if (
+            error is None
+            or ended is None
+            or operation.commands
+            or not operation.is_alone
+            or operation.is_timed
+        ):
+            continue
+        limit = client.options.get("serverSelectionTimeoutMS", 30_000) / 1000
+        if (
+            client.options.get("serverMonitoringMode") != "poll"
+            or ended - operation.step.began > limit * _ALMOST
+        ):
+            continue
+        closed = [each for each in client.during(operation, CLOSED) if each.fields.get("reason") == "error"]
+        lost = [life for life in trace.connections if _was_lost(operation, life)]
+        if not lost or len(lost) != len(closed):
+            continue
+        labels = frozenset({Label.SYSTEM_OVERLOADED, Label.RETRYABLE})
+        if all(life.authentication for life in lost) and labels & error.report.labels:
+            yield f"{operation} lost its connection while it authenticated, and raised an error of overload"
+        if not any(life.authentication for life in lost) and not labels <= error.report.labels:
+            missing = ", ".join(sorted(labels - error.report.labels))
+            yield f"{operation} could establish no connection, and raised an error without {missing}"
+
+
+_ALMOST: Final = 0.95
+
+
+def _was_lost(operation: TracedOperation, life: ConnectionLife) -> bool:
+    """Return whether a server closed a connection of an operation's client before it was established."""
+    return (
+        life.seen.app_name in (operation.client.app_name, None)
+        and operation.began < life.seen.accepted_seq < operation.ended
+        and life.closed_by == "server"
+        and life.established_seq > life.seen.closed_seq
+    )
 
 
 def _judged(trace: Trace) -> Iterator[tuple[TracedOperation, SentCommand, ErrorReport | None]]:
