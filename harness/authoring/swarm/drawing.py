@@ -71,15 +71,15 @@ def draw(seed: int, *, edition: str, targets: Sequence[str] = ()) -> SwarmSchedu
 def _options(dice: Random, edition: str, target: str) -> dict[str, Any]:
     """Return options of a connection string; most are left as they are."""
     chances: dict[str, tuple[float, Sequence[Any]]] = {
-        "retryReads": (0.15, (False,)),
-        "retryWrites": (0.15, (False,)),
+        "retryReads": (0.2, (False,)),
+        "retryWrites": (0.2, (False,)),
         "maxPoolSize": (0.25, (1, 2, 3, 0)),
         "minPoolSize": (0.2, (1, 2, 3)),
         "maxConnecting": (0.25, (1, 3)),
         "maxIdleTimeMS": (0.15, (100, 250)),
         "waitQueueTimeoutMS": (0.15, (50, 150)),
-        "timeoutMS": (0.12, (150, 400, 1500)),
-        "readPreference": (0.2, ("secondaryPreferred", "nearest", "primaryPreferred")),
+        "timeoutMS": (0.18, (150, 400, 1500)),
+        "readPreference": (0.3, ("secondaryPreferred", "nearest", "primaryPreferred")),
     }
     of_edition = edition == "2026-02-20"
     # Some have an option of the other edition, which is to have no effect.
@@ -92,6 +92,8 @@ def _options(dice: Random, edition: str, target: str) -> dict[str, Any]:
     }
     if dice.random() < _QUIET:
         options |= QUIET_MONITORS
+    if of_edition and options.get("adaptiveRetries"):
+        options.pop("timeoutMS", None)  # tokens are counted where every attempt is seen
     if 0 < options.get("maxPoolSize", 100) < options.get("minPoolSize", 0):
         options["minPoolSize"] = options["maxPoolSize"]
     if topology_of(target) is Topology.LOAD_BALANCED and 0 < options.get("maxPoolSize", 100) < PINNED:
@@ -112,7 +114,7 @@ def _traits(dice: Random) -> dict[str, Any]:
     return traits
 
 
-def _one_by_one(numbers: Numbers, target: str, _options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _one_by_one(numbers: Numbers, target: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield operations one after the other, most of which meet a fault."""
     dice = numbers.dice
     has_cursor = dice.random() < 0.12  # noqa: PLR2004
@@ -131,7 +133,7 @@ def _one_by_one(numbers: Numbers, target: str, _options: dict[str, Any]) -> Iter
             yield pause(dice.choice((50, 300, 1300)))
     for step in left_cursor(numbers) if has_cursor else ():
         yield from _with_fault(numbers, target, step)
-    if dice.random() < 0.3:  # noqa: PLR2004
+    if dice.random() < 0.3 and not options.get("adaptiveRetries"):  # noqa: PLR2004
         if in_session:
             yield call("endSession", SESSION)
         yield from _with_fault(numbers, target, call("close", CLIENT))
@@ -158,7 +160,7 @@ def _faults(numbers: Numbers, target: str, commands: Sequence[str]) -> list[dict
     dice = numbers.dice
     kinds = {name: (weight, make) for name, (weight, make) in faults.KINDS.items()}
     if has_auth(target):
-        kinds["authentication"] = 4, faults.RARE["authentication"]
+        kinds["authentication"] = 12, faults.RARE["authentication"]
     if topology_of(target) is Topology.REPLICA_SET:
         kinds["step-down"] = 1, faults.RARE["step-down"]
     if profile_of(target) == "9.0":

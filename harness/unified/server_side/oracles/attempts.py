@@ -149,7 +149,7 @@ def _others(trace: Trace, operation: TracedOperation, command: SentCommand) -> f
         return frozenset()
     if mode == "primary":
         return frozenset()
-    return frozenset(trace.addresses)
+    return frozenset(trace.addresses) - _perhaps_lost(trace, operation)
 
 
 _ANYWHERE: Final = frozenset({"find", "aggregate", "count", "distinct"})
@@ -177,14 +177,18 @@ _PINNED: Final = frozenset({"getMore", "killCursors", "commitTransaction", "abor
 
 def _reaches_many(trace: Trace, operation: TracedOperation) -> bool:
     """Return whether the client knows more than one mongos, each of which can be reached."""
-    lost = {
+    return operation.client.seeds > 1 and not _perhaps_lost(trace, operation)
+
+
+def _perhaps_lost(trace: Trace, operation: TracedOperation) -> frozenset[str]:
+    """Return the servers that a client may have taken for lost at some time of the case."""
+    return frozenset(
         attempt.request.server
         for each, command in trace.commands()
         if each.client.name == operation.client.name
         for attempt in command.attempts
         if is_network_error(attempt) or CHANGES_STATE & {*attempt.ends}
-    }
-    return operation.client.seeds > 1 and not lost
+    )
 
 
 def a_failed_command_ends_a_bulk_write(trace: Trace) -> Iterator[str]:
