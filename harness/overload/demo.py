@@ -20,7 +20,7 @@ from harness.running import interruption
 from mongowire.system import SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
-    from harness.overload.operations import OperationTotals
+    from fakeserver.deployment.records.operations import OperationTotals
 
 _TO_CLICK: Final = (
     "the primary, then stepDown: orders wait for the next one, and none fails",

@@ -22,8 +22,8 @@ from mongowire.system import SystemClock, TcpNetwork
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fakeserver.deployment.records.operations import CommandTotals, OperationTotals
     from fakeserver.deployment.spec import ClusterSpec
-    from harness.overload.operations import CommandTotals, OperationTotals
 
 SCHEMA: Final = "pushbackd-drill/1"
 _VARIABLE: Final = "MONGODB_URI"

@@ -1,214 +1,22 @@
-"""Operations of an application, as servers see them: requests, folded into operations with their attempts.
-
-A server sees requests; an application sees operations, some of which its driver sends several times. A
-request is another attempt of the operation before it in its session if that one failed in a way that drivers
-retry, and if it is the same command: with the same `txnNumber` where it has one, which a driver counts up for
-every new write. A read that an application itself sends again, on the same session and unchanged, cannot be
-told from a retry of its driver.
-
-The entries of a record of the wire come in, one by one, and only what is under way is kept.
-"""
+"""A record of the wire that is folded into operations while it is made, so that it may be long."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from bson.errors import BSONError
 
+from fakeserver.deployment.records.operations import OperationTotals
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.network.wire_record import WireRecord
-from mongowire.codes import Category, Label
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from fakeserver.network.wire_entries import Entry
     from mongowire.connection import Envelope
-
-_BESIDES: Final = frozenset(
-    {
-        *("hello", "isMaster", "ismaster", "saslStart", "saslContinue", "authenticate", "getnonce"),
-        *("endSessions", "killCursors", "buildInfo", "buildinfo", "configureFailPoint", "pushbackd"),
-    }
-)
-"""Commands that drivers and tools send on their own, which are no operations of an application."""
-
-_VOLATILE: Final = frozenset({"$clusterTime", "$readPreference", "readConcern", "maxTimeMS", "lsid"})
-"""Fields that may differ between the attempts of an operation."""
-
-
-@dataclass(slots=True)
-class CommandTotals:
-    """The operations of one command. `errors` reached the application; `longest_wait` is in seconds."""
-
-    operations: int = 0
-    succeeded: int = 0
-    errors: int = 0
-    overload_errors: int = 0
-    attempts: int = 0
-    longest_wait: float = 0.0
-
-    @property
-    def attempts_per_success(self) -> float:
-        """The requests that one success took, those of failed operations too; infinite without one."""
-        return self.attempts / self.succeeded if self.succeeded else inf if self.attempts else 0.0
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the cells of its row: operations, errors, attempts per success and longest wait."""
-        per_success = self.attempts_per_success
-        return (
-            str(self.operations),
-            str(self.errors),
-            "none succeeded" if per_success == inf else f"{per_success:.2f}",
-            f"{self.longest_wait * 1000:.0f} ms",
-        )
-
-    def add(self, other: CommandTotals) -> None:
-        """Add the totals of another command."""
-        self.operations += other.operations
-        self.succeeded += other.succeeded
-        self.errors += other.errors
-        self.overload_errors += other.overload_errors
-        self.attempts += other.attempts
-        self.longest_wait = max(self.longest_wait, other.longest_wait)
-
-
-@dataclass(slots=True)
-class _Operation:
-    """An operation under way: its command, its first attempt's instant, and how the last one ended."""
-
-    command: Mapping[str, Any]
-    began: float
-    attempts: int = 1
-    failed_at: float | None = None
-    is_overload: bool = False
-
-    @property
-    def name(self) -> str:
-        return next(iter(self.command), "")
-
-
-@dataclass(slots=True)
-class OperationTotals:
-    """Counts operations by command. `overloaded` requests were refused, `retryable` of them to be retried."""
-
-    commands: dict[str, CommandTotals] = field(default_factory=dict)
-    requests: int = 0
-    overloaded: int = 0
-    retryable: int = 0
-    _sessions: dict[Hashable, _Operation] = field(default_factory=dict)
-    """The newest operation of each session, while it may be sent again."""
-    _waiting: dict[tuple[int, int], tuple[Hashable, _Operation]] = field(default_factory=dict)
-    """The attempts without a reply, by connection and request id."""
-
-    def take(self, entry: Entry) -> None:
-        """Take the next entry of a record."""
-        if isinstance(entry, Received):
-            self._received(entry)
-        elif isinstance(entry, Sent):
-            self._sent(entry)
-        elif isinstance(entry, Closed):
-            self._closed(entry)
-        else:
-            assert isinstance(entry, Accepted)
-
-    def finish(self) -> None:
-        """Count what failed last as errors: nobody sends it again. What has no reply is left out."""
-        for operation in list(self._sessions.values()):
-            if operation.failed_at is not None:
-                self._failed(operation)
-        self._sessions.clear()
-
-    @property
-    def total(self) -> CommandTotals:
-        """All commands together."""
-        total = CommandTotals()
-        for each in self.commands.values():
-            total.add(each)
-        return total
-
-    def table(self) -> list[str]:
-        """Return a row for each command and one for all, as lines of columns; none without an operation."""
-        if not self.commands:
-            return []
-        rows: list[tuple[str, ...]] = [
-            ("command", "operations", "errors", "attempts per success", "longest wait")
-        ]
-        named = [*sorted(self.commands.items()), ("all", self.total)]
-        rows += [(name, *each.cells()) for name, each in named]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return ["  ".join(_aligned(row, widths)) for row in rows]
-
-    def _received(self, entry: Received) -> None:
-        command = _document(entry.envelope)
-        name = next(iter(command), "")
-        if not name or name in _BESIDES:
-            return
-        self.requests += 1
-        key = _session(command, entry.connection)
-        before = self._sessions.get(key)
-        if before is not None and before.failed_at is not None:
-            if _same(before.command, command):
-                before.attempts += 1
-                before.failed_at = None
-                self._waiting[entry.connection, entry.envelope.request_id] = (key, before)
-                return
-            self._failed(before)
-        operation = self._sessions[key] = _Operation(command, entry.at)
-        self._waiting[entry.connection, entry.envelope.request_id] = (key, operation)
-        if (command.get("writeConcern") or {}).get("w") == 0:  # there is no reply
-            del self._waiting[entry.connection, entry.envelope.request_id]
-            self._succeeded(key, operation, entry.at)
-
-    def _sent(self, entry: Sent) -> None:
-        found = self._waiting.pop((entry.connection, entry.envelope.response_to), None)
-        if found is None:
-            return
-        key, operation = found
-        reply = _document(entry.envelope)
-        labels = frozenset(reply.get("errorLabels") or ())
-        code = 0 if reply.get("ok") else int(reply.get("code", -1))
-        operation.is_overload = Label.SYSTEM_OVERLOADED in labels or code in Category.SYSTEM_OVERLOADED.value
-        self.overloaded += operation.is_overload
-        self.retryable += operation.is_overload and Label.RETRYABLE in labels
-        concern = (reply.get("writeConcernError") or {}).get("code", 0)
-        if not code and not reply.get("writeErrors") and not concern:
-            self._succeeded(key, operation, entry.at)
-            return
-        operation.failed_at = entry.at
-        if not _is_retried(operation.command, code or concern, labels):
-            self._failed(operation)
-            self._drop(key, operation)
-
-    def _closed(self, entry: Closed) -> None:
-        for connection, request_id in [each for each in self._waiting if each[0] == entry.connection]:
-            _, operation = self._waiting.pop((connection, request_id))
-            operation.failed_at, operation.is_overload = entry.at, False
-
-    def _succeeded(self, key: Hashable, operation: _Operation, now: float) -> None:
-        totals = self._count(operation, now)
-        totals.succeeded += 1
-        self._drop(key, operation)
-
-    def _failed(self, operation: _Operation) -> None:
-        assert operation.failed_at is not None
-        totals = self._count(operation, operation.failed_at)
-        totals.errors += 1
-        totals.overload_errors += operation.is_overload
-
-    def _count(self, operation: _Operation, now: float) -> CommandTotals:
-        totals = self.commands.setdefault(operation.name, CommandTotals())
-        totals.operations += 1
-        totals.attempts += operation.attempts
-        totals.longest_wait = max(totals.longest_wait, now - operation.began)
-        return totals
-
-    def _drop(self, key: Hashable, operation: _Operation) -> None:
-        if self._sessions.get(key) is operation:
-            del self._sessions[key]
 
 
 @dataclass(slots=True)
@@ -219,33 +27,20 @@ class FoldedRecord(WireRecord):
 
     def enter(self, entry: Entry) -> None:
         """Fold the next entry into the totals."""
-        self.totals.take(entry)
+        fold(entry, self.totals)
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Return the cells of a row: names to the left, numbers to the right."""
-    return [
-        row[0].ljust(widths[0]),
-        *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-    ]
-
-
-def _is_retried(command: Mapping[str, Any], code: int, labels: frozenset[str]) -> bool:
-    """Return whether a driver may send a command again after this error (retryable reads and writes)."""
-    if Label.RETRYABLE_WRITE in labels or {Label.SYSTEM_OVERLOADED, Label.RETRYABLE} <= labels:
-        return True
-    is_write = "txnNumber" in command
-    return not is_write and not labels and code in Category.RETRIABLE.value
-
-
-def _session(command: Mapping[str, Any], connection: int) -> Hashable:
-    lsid = command.get("lsid")
-    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else connection
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two requests send one command."""
-    return all(one.get(name) == other.get(name) for name in (one.keys() | other.keys()) - _VOLATILE)
+def fold(entry: Entry, totals: OperationTotals) -> None:
+    """Fold the next entry of a record into totals."""
+    if isinstance(entry, Received):
+        envelope = entry.envelope
+        totals.asked(entry.connection, envelope.request_id, _document(envelope), entry.at)
+    elif isinstance(entry, Sent):
+        totals.answered(entry.connection, entry.envelope.response_to, _document(entry.envelope), entry.at)
+    elif isinstance(entry, Closed):
+        totals.lost(entry.connection, entry.at)
+    else:
+        assert isinstance(entry, Accepted)
 
 
 def _document(envelope: Envelope) -> Mapping[str, Any]:

@@ -8,21 +8,10 @@ from typing import Any
 
 import pytest
 
-from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
-from harness.overload.operations import CommandTotals, OperationTotals
-from mongowire.connection import Envelope, WireConnection
-from mongowire.messages import OpMsg
+from fakeserver.deployment.records.operations import LOST, CommandTotals, OperationTotals
 
 RETRYABLE = ["SystemOverloadedError", "RetryableError", "NoWritesPerformed"]
 LSID = {"id": b"0123456789abcdef"}
-
-
-def envelope(request_id: int, response_to: int, document: dict[str, Any]) -> Envelope:
-    wire = WireConnection()
-    wire.receive_data(wire.send(OpMsg.of(document), request_id=request_id, response_to=response_to))
-    found = wire.next_message()
-    assert isinstance(found, Envelope)
-    return found
 
 
 class Talk:
@@ -32,18 +21,16 @@ class Talk:
         self.totals = OperationTotals()
         self.ids = count(1)
         self.now = 0.0
-        self.totals.take(Accepted(1, 0.0, 1, "node0", "a:1"))
 
     def ask(self, **command: Any) -> int:
         request_id = next(self.ids)
         self.now += 0.1
-        document = {**command, "$db": "shop"}
-        self.totals.take(Received(0, self.now, 1, envelope(request_id, 0, document), "primary"))
+        self.totals.asked(1, request_id, {**command, "$db": "shop"}, self.now)
         return request_id
 
     def reply(self, request_id: int, **document: Any) -> None:
         self.now += 0.1
-        self.totals.take(Sent(0, self.now, 1, envelope(99, request_id, document)))
+        self.totals.answered(1, request_id, document, self.now)
 
     def say(self, reply: dict[str, Any], **command: Any) -> None:
         self.reply(self.ask(**command), **reply)
@@ -104,7 +91,7 @@ def test_errors_of_every_kind_reach_the_application_at_once(reply: dict[str, Any
 def test_a_read_after_a_lost_connection_is_a_retry() -> None:
     talk = Talk()
     talk.ask(find="orders", lsid=LSID)
-    talk.totals.take(Closed(0, talk.now + 0.1, 1, "server"))
+    talk.totals.lost(1, talk.now + 0.1)
     talk.say(OK, find="orders", lsid=LSID, maxTimeMS=90)
     total = talk.end()
     assert (total.operations, total.succeeded, total.attempts) == (1, 1, 2)
@@ -147,3 +134,38 @@ def test_commands_are_counted_by_their_names() -> None:
     talk.say(OK, find="orders", lsid=LSID)
     talk.end()
     assert {name: each.operations for name, each in talk.totals.commands.items()} == {"find": 2, "insert": 1}
+
+
+def test_what_failed_is_counted_by_command_and_error() -> None:
+    talk = Talk()
+    talk.say({"ok": 1, "writeErrors": [{"code": 11000}]}, insert="orders", lsid=LSID, txnNumber=1)
+    talk.say({"ok": 1, "writeErrors": [{"code": 11000}]}, insert="orders", lsid=LSID, txnNumber=2)
+    talk.ask(insert="orders", lsid=LSID, txnNumber=3)
+    talk.totals.lost(1, talk.now + 0.1)
+    talk.end()
+    assert talk.totals.failures == {("insert", 11000): 2, ("insert", LOST): 1}
+    assert talk.totals.to_document()["failed"] == [
+        {"command": "insert", "code": 11000, "error": "DuplicateKey", "count": 2},
+        {"command": "insert", "code": None, "error": "connection lost", "count": 1},
+    ]
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [{"aggregate": "orders", "pipeline": [{"$changeStream": {}}]}, {"find": "queue", "awaitData": True}],
+)
+def test_a_get_more_that_awaits_data_is_counted_apart(opening: dict[str, Any]) -> None:
+    talk = Talk()
+    talk.say({"ok": 1, "cursor": {"id": 7}}, **opening, lsid=LSID)
+    talk.say({"ok": 1, "cursor": {"id": 7}}, getMore=7, collection="orders", lsid=LSID)
+    talk.say({"ok": 0, "code": 11600}, getMore=7, collection="orders", lsid=LSID)
+    assert talk.end().errors == 0
+    assert (talk.totals.awaiting.operations, talk.totals.awaiting.errors) == (2, 1)
+    assert "getMore" not in talk.totals.commands
+
+
+def test_a_get_more_of_another_cursor_is_an_operation() -> None:
+    talk = Talk()
+    talk.say({"ok": 1, "cursor": {"id": 7}}, find="orders", lsid=LSID)
+    talk.say({"ok": 0, "code": 11600}, getMore=7, collection="orders", lsid=LSID)
+    assert talk.end().errors == 1
