@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.assembly.description import Description
-    from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
 
 
@@ -54,12 +53,20 @@ class _Use:
         """Return the end of the journal, a line for each event; a reset has cleared it."""
         return self.cluster.journal.to_text(_JOURNAL_TAIL)
 
-    def unmet(self) -> list[str]:
-        """Return a line for each fault and expectation that was never met."""
+    def verdict(self) -> str:
+        """Return the verdict on what the test did with it; "" where the test has stopped it."""
+        return "\n".join(self._verdict("lines"))
+
+    def complaints(self) -> Sequence[str]:
+        """Return a line for each fault and each step of a scenario that is not as it was set up."""
+        return self._verdict("complaints")
+
+    def _verdict(self, field: str) -> Sequence[str]:
         try:
-            return self.cluster.call(lambda: unmet(self.cluster.cluster))
+            found: Sequence[str] = self.cluster.control.perform("verdict")[field]
         except RuntimeError:  # the test has stopped it
-            return []
+            return ()
+        return found
 
 
 class _Shared:
@@ -252,13 +259,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a test that passed although a fault or an expectation of it was never met."""
+    """Fail a test that passed although its faults or expectations are not as they were set up."""
     _note_session(item)
     result = yield
-    lines = [line for use, _ in item.stash.get(_USES, {}).values() for line in use.unmet()]
+    lines = [line for use, _ in item.stash.get(_USES, {}).values() for line in use.complaints()]
     if lines and _described_by_marker(item).unmet == "fail":
-        listed = "".join(f"\n  {line}" for line in lines)
-        pytest.fail(f"never met, so nothing was tested (unmet='ignore' allows it):{listed}", pytrace=False)
+        listed = "".join(f"\n{line}" for line in lines)
+        pytest.fail(
+            f"not as expected, so nothing was tested (unmet='ignore' allows it):{listed}", pytrace=False
+        )
     return result
 
 
@@ -277,7 +286,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the end of the servers' journal with a test that failed, and a wrong use without a traceback."""
+    """Show verdict and journal of the servers with a test that failed, and a wrong use without traceback."""
     report = yield
     error = None if call.excinfo is None else call.excinfo.value
     if isinstance(error, pytest.UsageError) and str(error).startswith("fakeserver"):
@@ -285,8 +294,10 @@ def pytest_runtest_makereport(
     elif report.failed and call.when != "teardown":
         _note_session(item)
         for name, (use, _) in item.stash.get(_USES, {}).items():
-            title = "fakeserver journal" if name == "fakeserver" else f"fakeserver journal of {name}"
-            report.sections.append((title, use.timeline() or "nothing happened"))
+            of_which = "" if name == "fakeserver" else f" of {name}"
+            if verdict := use.verdict():
+                report.sections.append((f"fakeserver verdict{of_which}", verdict))
+            report.sections.append((f"fakeserver journal{of_which}", use.timeline() or "nothing happened"))
     return report
 
 
@@ -295,13 +306,3 @@ def _note_session(item: pytest.Item) -> None:
     if _SESSION in getattr(item, "fixturenames", ()) and _OF_SESSION in item.config.stash:
         shared, described = item.config.stash[_OF_SESSION]
         _note(item, _SESSION, shared.lend(described), shared)
-
-
-def unmet(cluster: Cluster) -> list[str]:
-    """Return a text for each fault and each expectation that was never met, in the order of their setting."""
-    points = [str(use) for use in cluster.fail_point_uses.never_met()]
-    entries = (*cluster.rules.removed, *cluster.rules.entries)
-    rules = [text for text in (entry.never_met for entry in entries) if text is not None]
-    listed = cluster.faults.registry.documents(cluster.clock.now())
-    faults = [f"fault {each['id']} (at: {each['at']})" for each in listed if not each["hits"]]
-    return [*points, *rules, *faults]

@@ -316,6 +316,10 @@ class Methods(ServerMethods):
         """Forget the records; their numbers go on."""
         return self.perform("clearJournal")
 
+    def verdict(self) -> VerbOutcome:
+        """Show which steps, rules, faults and fail points happened, which never did, and what failed."""
+        return self.perform("verdict")
+
     def reset(self, connections: str = "keep") -> VerbOutcome:
         """Bring back the beginning: data, members, the first primary, settings; no rules, no faults.
 

@@ -138,6 +138,10 @@ class FaultRegistry:
             for entry in self._entries.values()
         ]
 
+    def counts(self) -> list[tuple[Fault, OccurrenceCount]]:
+        """Return the faults, each with how often its filters matched and how often it fired."""
+        return [(entry.fault, entry.count) for entry in self._entries.values()]
+
     def fires(self, phase: FaultPhase, place: FaultPlace, now: float) -> list[Hit]:
         """Return the faults that fire at a phase, and count them."""
         if phase not in self.phases:

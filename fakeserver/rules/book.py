@@ -95,20 +95,35 @@ class RuleEntry:
         return sequence.steps[number]
 
     @property
+    def matches(self) -> int:
+        """How many requests met its conditions, whether it was their turn or not."""
+        return self._count.seen
+
+    @property
+    def near_misses(self) -> list[str]:
+        """The requests that came closest to its conditions, where it expects requests or holds them."""
+        return self._near.lines()
+
+    @property
     def unmet(self) -> str | None:
         """The text that says how its expectation was not met, None where it was, or there is none."""
+        head = self._unmet
+        return None if head is None else self.explained(head)
+
+    @property
+    def _unmet(self) -> str | None:
         expect = self.rule.expect
         if expect is None or expect.met_by(self.hits):
             return None
         came = "none came" if not self.hits else f"{self.hits} came"
-        return self.explained(f"{self.described}: expected {expect}, {came}")
+        return f"{self.described}: expected {expect}, {came}"
 
     @property
     def never_met(self) -> str | None:
         """The text that says that what it was added for never happened; None where it did."""
         rule = self.rule
         if rule.expect is not None:
-            return self.unmet
+            return self._unmet
         drawn = rule.occurrence.probability is not None and self._count.seen > 0
         return None if self.hits or drawn or self.held is not None else f"rule {self.described}"
 

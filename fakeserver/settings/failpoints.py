@@ -72,7 +72,12 @@ class FailPointUse:
     name: str
     data: Mapping[str, Any]
     servers: set[str] = field(default_factory=set)
-    is_met: bool = False
+    hits: int = 0
+
+    @property
+    def is_met(self) -> bool:
+        """Whether a server met it; one that acts from its setting on counts no hits, and is met."""
+        return self.hits > 0 or self.name in _WITHOUT_HITS
 
     def __str__(self) -> str:
         """As a reader knows it: the name, and what it was about."""
@@ -91,7 +96,7 @@ class FailPointUses:
             if use.name == name and server not in use.servers and use.data == data:
                 break
         else:
-            use = FailPointUse(name, data, is_met=name in _WITHOUT_HITS)
+            use = FailPointUse(name, data)
             self._uses.append(use)
         use.servers.add(server)
         return use
@@ -99,6 +104,10 @@ class FailPointUses:
     def never_met(self) -> Sequence[FailPointUse]:
         """Return the settings that no server met, oldest first."""
         return [use for use in self._uses if not use.is_met]
+
+    def __iter__(self) -> Iterator[FailPointUse]:
+        """Iterate over the settings, oldest first."""
+        return iter(self._uses)
 
     def forget(self) -> None:
         """Forget all settings so far."""
@@ -248,7 +257,7 @@ class FailPoint:
 
     def _note(self) -> None:
         if self.use is not None:
-            self.use.is_met = True
+            self.use.hits += 1
 
     def document(self) -> dict[str, Any]:
         """As `getParameter` shows it."""

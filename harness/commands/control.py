@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mongowire.documents.arguments import Argument
 
 _FOLLOWED: Final = "readJournal"
+_TOLD: Final = "verdict"
+"""The verb whose answer has lines for a reader."""
 _PREFIX: Final = "verb_"
 """Begins the names of the parameters that are arguments of a verb: one of them may be called `id`."""
 
@@ -194,6 +196,8 @@ def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
             answer = perform(verb, arguments, server_id, spellings)
             if verb.name == _FOLLOWED and not as_json:
                 _show_records(answer["records"], as_json=False)
+            elif verb.name == _TOLD and not as_json:
+                click.echo("\n".join(answer["lines"]))
             else:
                 show(answer, as_json=as_json)
         return ExitCode.PASSED

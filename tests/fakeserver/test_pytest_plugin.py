@@ -254,6 +254,46 @@ def test_a_test_that_fails_shows_the_end_of_the_journal(project: pytest.Pytester
     done.stdout.no_fnmatch_line("*{*kind*")
 
 
+def test_a_failure_tells_what_happened_and_what_the_application_was_told(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        from pymongo import MongoClient
+
+        def test_it(fakeserver):
+            fakeserver.fail_command("insert", error_code=2)
+            with MongoClient(fakeserver.uri) as client:
+                client.shop.orders.insert_one({})
+    """)
+    done = project.runpytest_inprocess()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*fakeserver verdict*",
+            "verdict: met rule failCommand1 once; 1 of 1 operations failed",
+            "  failed in the application: insert, 2 BadValue, once",
+        ]
+    )
+
+
+def test_a_timeline_that_outlives_its_test_has_tested_nothing(project: pytest.Pytester) -> None:
+    project.makefile(
+        ".yml", slow='pushbackd: "1.0"\ntimeline:\n  - after: 3 insert requests\n    stepDown:\n'
+    )
+    project.makepyfile("""
+        import pytest
+        from pymongo import MongoClient
+
+        @pytest.mark.fakeserver(scenario="slow.yml")
+        def test_it(fakeserver):
+            with MongoClient(fakeserver.uri) as client:
+                client.shop.orders.insert_one({})
+    """)
+    done = project.runpytest_inprocess()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        ["  not performed: *slow.yml:3 after 3 insert requests: stepDown (1 of 3 insert requests came)"]
+    )
+
+
 def test_a_factory_starts_several_deployments_and_all_stop_after_the_test(project: pytest.Pytester) -> None:
     project.makepyfile("""
         import pytest
@@ -364,7 +404,7 @@ def test_a_fixture_of_the_session_may_keep_a_client(project: pytest.Pytester) ->
     """)
     done = project.runpytest_inprocess()
     done.assert_outcomes(passed=3, failed=1)
-    done.stdout.fnmatch_lines(["never met*"])
+    done.stdout.fnmatch_lines(["  never met*"])
 
 
 def test_a_failure_shows_what_happened_since_its_test_began(project: pytest.Pytester) -> None:
@@ -448,9 +488,9 @@ def test_a_fail_point_that_was_never_met_fails_the_test(project: pytest.Pytester
     done.assert_outcomes(passed=2, failed=2)
     done.stdout.fnmatch_lines(
         [
-            "never met, so nothing was tested (unmet='ignore' allows it):",
-            "  rule failCommand1 (command: insert)",
-            "  fail point failCommand {'failCommands': ?'find'?}",
+            "not as expected, so nothing was tested (unmet='ignore' allows it):",
+            "  never met: rule failCommand1 (command: insert)",
+            "  never met: fail point failCommand {'failCommands': ?'find'?}",
         ]
     )
     project.runpytest_inprocess("-o", "fakeserver_unmet=ignore").assert_outcomes(passed=4)
@@ -484,8 +524,8 @@ def test_rules_expectations_and_faults_of_bytes_must_be_met_too(project: pytest.
         [
             "*(command: insert, namespace: shop.orders): expected once, none came",
             "*near miss: *namespace is shop.carts, expected shop.orders",
-            "  rule rule1 (command: find, nth: 2)",
-            "  fault half (at: reply)",
+            "  never met: rule rule1 (command: find, nth: 2)",
+            "  never met: fault half (at: reply)",
         ]
     )
 

@@ -105,6 +105,7 @@ CASES: Final = (
     Case("countJournal", {"kind": "serverChanged"}, (PAUSED,), result={"count": 1}),
     Case("verify", {"command": "insert", "count": 0}, result={"count": 0, "records": []}),
     Case("attempts", {"command": "find"}, result={"operations": []}),
+    Case("verdict", result={"steps": {"of": 0, "performed": 0, "failed": [], "waiting": []}}),
     Case("clearJournal", {}, (PAUSED,)),
     Case("seed", {"namespace": NS, "documents": ORDERS}, result={"inserted": 2}, documents=2),
     Case("drop", {"namespace": NS}, (("seed", {"namespace": NS, "documents": ORDERS}),), documents=0),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from fakeserver.control.scenario.loader import FileProblem, ScenarioFileError
 from fakeserver.control.scenario.timeline import Timeline
-from fakeserver.control.scenario.triggers import Readings
+from fakeserver.control.scenario.triggers import Readings, reading_of
 from fakeserver.control.verbs.table import VERBS, undo_of
 from fakeserver.waiting.bell import Bell
 from fakeserver.waiting.pause import Await, Pause
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fakeserver.control.control import Control
     from fakeserver.control.scenario.loader import Place
     from fakeserver.control.scenario.model import Scenario
-    from fakeserver.control.scenario.timeline import Act
+    from fakeserver.control.scenario.timeline import Act, EntryProgress
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.node import Node
     from fakeserver.waiting.outcome import VerbOutcome
@@ -94,8 +94,14 @@ class Player:
         return self.rows()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the steps as documents, and how far each has come."""
+        """Return the steps as documents, and how far each has come.
+
+        `error` says why a step failed, `reading` what is measured of the trigger that one waits for, and
+        `next` in how many seconds it is performed, where that is known; each is None where there is nothing.
+        """
         now = self._now()
+        if self._timeline.needs_readings:
+            self._read()
         return [
             {
                 "step": each.entry.place.of_line,
@@ -105,10 +111,18 @@ class Player:
                 "performed": each.performed,
                 "skipped": each.skipped,
                 "state": self._state_of(number),
+                "error": self._failures.get(number),
+                "reading": self._reading_of(each, now),
                 "next": None if math.isinf(each.next_at()) else max(each.next_at() - now, 0.0),
             }
             for number, each in enumerate(self._timeline.progress)
         ]
+
+    def _reading_of(self, progress: EntryProgress, now: float) -> str | None:
+        start = progress.entry.start or progress.entry.every
+        if progress.performed or progress.is_over or start is None:
+            return None
+        return reading_of(start, self._readings, now)
 
     def _state_of(self, number: int) -> str:
         progress = self._timeline.progress[number]

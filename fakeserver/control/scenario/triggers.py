@@ -171,6 +171,20 @@ class Condition:
 
 Trigger: TypeAlias = Instant | AnsweredRequests | Condition
 
+
+def reading_of(trigger: Trigger, readings: Readings, elapsed: float) -> str:
+    """Return what is measured of a trigger that is waited for: `37 of 100 insert requests came`."""
+    if isinstance(trigger, Instant):
+        return f"{elapsed:.3g} s of {trigger.seconds:g} s passed"
+    if isinstance(trigger, AnsweredRequests):
+        came = readings.answered(trigger.command)
+        return f"{came} of {trigger} came"
+    measured = {name: readings.of(name) for name in sorted(trigger.quantities)}
+    return ", ".join(
+        f"{name} is {NO_PRIMARY if value is None else value}" for name, value in measured.items()
+    )
+
+
 QUANTITIES: Final[Mapping[str, str]] = {
     "connections": "connections that are open, of all servers",
     "requests": "requests answered since the start",

@@ -15,6 +15,7 @@ from fakeserver.control.verbs import (
     rule_verbs,
     state_verbs,
     tls_verbs,
+    verdict_verbs,
 )
 from fakeserver.control.verbs.form import Verbs
 from mongowire.documents.errors import ControlError
@@ -36,6 +37,7 @@ VERBS: Final = Verbs(
         *data_verbs.VERBS,
         *state_verbs.VERBS,
         *journal_verbs.VERBS,
+        *verdict_verbs.VERBS,
         *reset_verbs.VERBS,
     ]
 )

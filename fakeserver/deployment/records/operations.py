@@ -17,13 +17,18 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.deployment.records.events import KIND_OF, CommandFinished
 from mongowire.codes import Category, Label, code_name
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+
+    from fakeserver.deployment.records.journal import Journal
+    from fakeserver.deployment.records.record import Record
 
 BESIDES: Final = frozenset(
     {
@@ -291,3 +296,57 @@ def _session(command: Mapping[str, Any], connection: Hashable) -> Hashable:
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two requests send one command."""
     return all(one.get(name) == other.get(name) for name in (one.keys() | other.keys()) - _VOLATILE)
+
+
+# The operations in a journal.
+
+_SENT: Final = "ok"
+_SILENCE: Final = "silence"
+
+
+def operations_in(journal: Journal, *, most: int) -> OperationTotals:
+    """Return the operations that the newest requests of a journal are attempts of, `most` requests at most.
+
+    Of a request whose document is kept no more there are the facts of its record alone.
+    """
+    totals = OperationTotals()
+    newest = islice(journal.select(kinds={_FINISHED}, newest_first=True), most)
+    for record in reversed(list(newest)):
+        event = record.event
+        assert isinstance(event, CommandFinished)
+        if event.name in BESIDES:
+            continue
+        connection, number = (record.source, event.connection), event.request_id
+        arrived = record.at if record.details is None else record.details.arrived
+        totals.asked(connection, number, _request_of(record, event), arrived)
+        if isinstance(event.outcome, str) and event.outcome != _SENT:
+            error = NO_REPLY if event.outcome == _SILENCE else LOST
+            totals.lost(connection, record.at, request_id=number, error=error)
+        else:
+            totals.answered(connection, number, _reply_of(record, event), record.at)
+    totals.finish()
+    return totals
+
+
+_FINISHED: Final = KIND_OF[CommandFinished.__name__]
+
+
+def _request_of(record: Record, event: CommandFinished) -> Mapping[str, Any]:
+    command = None if record.exchange is None else record.exchange.request
+    if command is not None:
+        return command
+    found: dict[str, Any] = {event.name: 1} if event.name else {}
+    found |= {} if event.lsid is None else {"lsid": {"id": event.lsid}}
+    return found if event.txn_number is None else {**found, "txnNumber": event.txn_number}
+
+
+def _reply_of(record: Record, event: CommandFinished) -> Mapping[str, Any]:
+    answer = None if record.exchange is None else record.exchange.answer
+    if answer is not None:
+        return answer
+    if isinstance(event.outcome, int):
+        return {"ok": 0, "code": event.outcome}
+    found: dict[str, Any] = {"ok": 1}
+    found |= {} if event.write_error is None else {"writeErrors": [{"code": event.write_error}]}
+    concern = event.write_concern_error
+    return found if concern is None else {**found, "writeConcernError": {"code": concern}}

@@ -11,7 +11,6 @@ from talking import LATENCY, REPLICA_SET, STANDALONE, Deployment, Talker, play, 
 from fakeserver import ClusterSpec
 from fakeserver.control.control import Control
 from fakeserver.deployment.records.events import CommandFinished
-from fakeserver.pytest_plugin import unmet
 from fakeserver.rules import (
     close,
     delay,
@@ -418,21 +417,20 @@ def test_a_reset_brings_back_the_rules_of_the_beginning_with_new_counts() -> Non
 def test_rules_that_no_request_met_are_remembered_until_the_reset() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
-        cluster, control = deployment.cluster, deployment.cluster.control
+        control = deployment.cluster.control
         with control.when("insert").then(error(1)):
             pass
         control.when("find", probability=0).then(error(1))
         control.when("find").then(error(1))
         control.expect("delete", name="deletes")
         await talker.fails(FIND)
-        assert unmet(cluster) == [
+        never_met = control.verdict()["neverMet"]
+        assert [each["what"] for each in never_met] == [
             "rule rule1 (command: insert)",
-            (
-                "deletes (command: delete): expected at least once, none came\n"
-                "  near miss: find on shop.orders: command is find, expected delete"
-            ),
+            "deletes (command: delete): expected at least once, none came",
         ]
+        assert never_met[1]["nearMisses"] == ["find on shop.orders: command is find, expected delete"]
         control.reset()
-        assert unmet(cluster) == []
+        assert control.verdict()["neverMet"] == []
 
     play(scenario)

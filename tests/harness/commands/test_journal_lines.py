@@ -75,3 +75,11 @@ def test_what_was_not_met_is_one_line_and_exit_code_2() -> None:
     assert done.exit_code == ExitCode.BAD_INPUT
     assert done.stderr.startswith("Error: 3 insert requests expected, 2 came; nearest: #")
     assert run("journal", "verify", "--command", "insert", "--count", "2").exit_code == ExitCode.PASSED
+
+
+def test_the_verdict_says_what_was_met_and_what_the_application_was_told() -> None:
+    assert run("journal", "verdict").stdout.splitlines() == [
+        "verdict: met rule failCommand1 once, rule failCommand2 once; 1 of 2 operations failed",
+        "  failed in the application: find, 8 UnknownError, once",
+    ]
+    assert json.loads(run("journal", "verdict", "--json").stdout)["asExpected"] is True

@@ -229,6 +229,8 @@ def test_the_state_shows_the_timeline() -> None:
             "performed": 0,
             "skipped": 0,
             "state": "waiting",
+            "error": None,
+            "reading": "1 s of 5 s passed",
             "next": pytest.approx(4.0),
         }
 

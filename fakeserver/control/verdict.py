@@ -1,0 +1,269 @@
+"""The verdict on a run: which of its faults happened, which never did, and what reached the application.
+
+A fault that never happens is a test that proves nothing, and says so nowhere: a mistyped collection, a
+timeline that outlives the program. So a deployment that has been used is asked, whoever used it: the command
+line (`exec`, `drill`, `serve --scenario`), the fixture of pytest, or a program by the verb `verdict`.
+
+A run is as expected if every rule, fault, fail point and expectation was met, no step of a timeline failed,
+and at least one of its steps was performed. Operations that failed are told and judge nothing: whether an
+application may fail is for its own tests to say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.deployment.records.journal_search import REQUEST, Criteria, near_misses
+from fakeserver.deployment.records.operations import operations_in
+from fakeserver.rules.rule import times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fakeserver.control.subject import Subject
+    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.network.faults import Fault
+    from fakeserver.rules.book import RuleEntry
+    from fakeserver.settings.failpoints import FailPointUse
+    from mongowire.documents.occurrence import Occurrence
+
+Document = dict[str, Any]
+
+_TIMELINE: Final = "timeline"
+_MOST_REQUESTS: Final = 10_000
+"""The requests that are folded into operations: the newest. Each must be decoded."""
+_MOST_LINES: Final = 8
+"""The lines of one kind; the rest is a number."""
+
+
+def verdict_of(subject: Subject) -> Document:
+    """Return the verdict on what a deployment has been used for so far.
+
+    `steps` are those of its timeline: their number (`of`), how many were `performed`, and those that `failed`
+    or are `waiting`. `met` has the rules, faults, fail points and expectations that were met, with their
+    hits; `neverMet` the others, each with its `nearMisses`. `operations` are those of applications. `lines`
+    says it for a reader, `complaints` what is not as expected alone.
+    """
+    cluster = subject.cluster
+    judged = [*_fail_points(cluster), *_rules(cluster), *_faults(cluster)]
+    steps = _steps(subject)
+    never_met = [
+        {"kind": each["kind"], "what": each["what"], "nearMisses": each["nearMisses"]}
+        for each in judged
+        if not each["met"]
+    ]
+    verdict = {
+        "asExpected": not (never_met or steps["failed"] or (steps["of"] and not steps["performed"])),
+        "steps": steps,
+        "met": [
+            {"kind": each["kind"], "name": each["name"], "hits": each["hits"]}
+            for each in judged
+            if each["met"]
+        ],
+        "neverMet": never_met,
+        "operations": operations_in(cluster.journal, most=_MOST_REQUESTS).to_document(),
+    }
+    return {**verdict, "complaints": _complaints(verdict), "lines": _lines(verdict)}
+
+
+def _steps(subject: Subject) -> Document:
+    timeline = subject.parts.get(_TIMELINE)
+    rows: Sequence[Mapping[str, Any]] = [] if timeline is None else timeline.describe()
+    shown = ("step", "trigger", "verb")
+    return {
+        "of": len(rows),
+        "performed": sum(1 for row in rows if row["performed"] and row["error"] is None),
+        "failed": [
+            {**{name: row[name] for name in shown}, "error": row["error"]}
+            for row in rows
+            if row["error"] is not None
+        ],
+        "waiting": [
+            {**{name: row[name] for name in shown}, "reading": row["reading"]}
+            for row in rows
+            if not row["performed"] and row["error"] is None
+        ],
+    }
+
+
+def _fail_points(cluster: Cluster) -> Iterator[Document]:
+    for use in cluster.fail_point_uses:
+        yield {
+            "kind": "fail point",
+            "name": use.name,
+            "what": str(use),
+            "met": use.is_met,
+            "hits": use.hits,
+            "nearMisses": [] if use.is_met else _near_fail_point(use, cluster),
+        }
+
+
+def _rules(cluster: Cluster) -> Iterator[Document]:
+    for entry in (*cluster.rules.removed, *cluster.rules.entries):
+        if entry.held is not None:
+            continue
+        never_met = entry.never_met
+        yield {
+            "kind": "expectation" if entry.rule.expect is not None else "rule",
+            "name": entry.id,
+            "what": never_met,
+            "met": never_met is None,
+            "hits": entry.hits,
+            "nearMisses": [] if never_met is None else _near_rule(entry, cluster),
+        }
+
+
+def _faults(cluster: Cluster) -> Iterator[Document]:
+    for fault, count in cluster.faults.registry.counts():
+        yield {
+            "kind": "fault",
+            "name": fault.id,
+            "what": f"fault {fault.id} (at: {fault.phase.value})",
+            "met": count.hits > 0 or (count.seen > 0 and fault.occurrence.probability is not None),
+            "hits": count.hits,
+            "nearMisses": [] if count.hits else _near_fault(fault, count.seen, cluster),
+        }
+
+
+# Near misses.
+
+
+def _near_rule(entry: RuleEntry, cluster: Cluster) -> list[str]:
+    rule = entry.rule
+    if rule.expect is not None:
+        return entry.near_misses
+    when = rule.when
+    criteria = Criteria(
+        frozenset({REQUEST}),
+        commands=when.commands or frozenset(),
+        namespace=when.namespace,
+        app_name=when.app_name,
+        node=_name_of(when.node, cluster),
+        connection=when.connection,
+        matches=when.meets_document,
+    )
+    return _passed_over(entry.matches, rule.occurrence) or _near(criteria, cluster)
+
+
+def _near_fault(fault: Fault, seen: int, cluster: Cluster) -> list[str]:
+    criteria = Criteria(
+        frozenset({REQUEST}),
+        commands=fault.commands,
+        app_name=fault.app_name,
+        node=_name_of(fault.node, cluster),
+        connection=fault.connection,
+    )
+    return _passed_over(seen, fault.occurrence) or _near(criteria, cluster)
+
+
+def _near_fail_point(use: FailPointUse, cluster: Cluster) -> list[str]:
+    commands, namespace, app_name = (use.data.get(each) for each in ("failCommands", "namespace", "appName"))
+    criteria = Criteria(
+        frozenset({REQUEST}),
+        commands=frozenset(each for each in commands if isinstance(each, str))
+        if isinstance(commands, list)
+        else frozenset(),
+        namespace=namespace if isinstance(namespace, str) else None,
+        app_name=app_name if isinstance(app_name, str) else None,
+    )
+    return _near(criteria, cluster)
+
+
+def _passed_over(seen: int, occurrence: Occurrence) -> list[str]:
+    """Return why requests that met the conditions were passed over."""
+    if not seen:
+        return []
+    turn = f"one in {occurrence.every}" if occurrence.every else f"number {occurrence.nth}"
+    met = "1 request" if seen == 1 else f"{seen} requests"
+    return [f"{met} met the conditions; it is for {turn} of them"]
+
+
+def _near(criteria: Criteria, cluster: Cluster) -> list[str]:
+    return near_misses(criteria, cluster.journal)
+
+
+def _name_of(word: str | None, cluster: Cluster) -> str | None:
+    """Return the name of the server that a word names; None for a role, which changes."""
+    return next((node.name for node in cluster.servers if word in {node.name, node.address}), None)
+
+
+# Lines.
+
+
+def _lines(verdict: Mapping[str, Any]) -> list[str]:
+    """Return a verdict as lines for a reader."""
+    operations = verdict["operations"]
+    lines = [f"verdict: {'; '.join(_head(verdict))}", *_complaints(verdict)]
+    if verdict["steps"]["performed"]:
+        lines += _waiting_steps(verdict)
+    lines += _bounded([_failed_operations(each) for each in operations["failed"]], "kinds of errors")
+    if awaiting := operations["awaiting"]["errors"]:
+        lines.append(f"  failed while awaiting data: getMore, {times(awaiting)} (a change stream resumes)")
+    return lines
+
+
+def _complaints(verdict: Mapping[str, Any]) -> list[str]:
+    """Return a line for each thing that is not as expected, with the near misses below it."""
+    steps = verdict["steps"]
+    lines = _bounded([_failed_step(each) for each in steps["failed"]], "steps that failed")
+    if not steps["performed"]:
+        lines += _waiting_steps(verdict)
+    for each in verdict["neverMet"][:_MOST_LINES]:
+        lines.append(f"  never met: {each['what']}")
+        lines += [f"    near miss: {near}" for near in each["nearMisses"]]
+    return lines + _more(len(verdict["neverMet"]), "never met")
+
+
+def reason_of(verdict: Mapping[str, Any]) -> str:
+    """Return why a run is not as expected, in a few words; "" where it is."""
+    if verdict["asExpected"]:
+        return ""
+    steps, never = verdict["steps"], len(verdict["neverMet"])
+    reasons = [f"{never} of its faults and expectations never met"] if never else []
+    if steps["of"] and not steps["performed"] and not steps["failed"]:
+        reasons.append("no step of the timeline was performed")
+    reasons += [f"{len(steps['failed'])} of its steps failed"] if steps["failed"] else []
+    return ", ".join(reasons)
+
+
+def _head(verdict: Mapping[str, Any]) -> Iterator[str]:
+    steps, operations = verdict["steps"], verdict["operations"]
+    if steps["of"]:
+        yield f"{steps['performed']} of {steps['of']} steps performed"
+    if verdict["met"]:
+        met = [f"{each['kind']} {each['name']} {_hits(each['hits'])}" for each in verdict["met"]]
+        more = f" and {len(met) - _MOST_LINES} more" if len(met) > _MOST_LINES else ""
+        yield f"met {', '.join(met[:_MOST_LINES])}{more}"
+    if verdict["neverMet"]:
+        yield f"{len(verdict['neverMet'])} never met"
+    yield f"{operations['errors']} of {operations['operations']} operations failed"
+
+
+def _hits(hits: int) -> str:
+    return times(hits) if hits else "as set"
+
+
+def _waiting_steps(verdict: Mapping[str, Any]) -> list[str]:
+    return _bounded([_waiting_step(each) for each in verdict["steps"]["waiting"]], "steps not performed")
+
+
+def _failed_step(step: Mapping[str, Any]) -> str:
+    return f"  failed: {step['step']} {step['trigger']}: {step['verb']}: {step['error']}"
+
+
+def _waiting_step(step: Mapping[str, Any]) -> str:
+    reading = f" ({step['reading']})" if step["reading"] else ""
+    return f"  not performed: {step['step']} {step['trigger']}: {step['verb']}{reading}"
+
+
+def _failed_operations(failed: Mapping[str, Any]) -> str:
+    error = failed["error"] if failed["code"] is None else f"{failed['code']} {failed['error']}"
+    return f"  failed in the application: {failed['command']}, {error}, {times(failed['count'])}"
+
+
+def _bounded(lines: Sequence[str], what: str) -> list[str]:
+    return [*lines[:_MOST_LINES], *_more(len(lines), what)]
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"  … {count - _MOST_LINES} more {what}"] if count > _MOST_LINES else []
