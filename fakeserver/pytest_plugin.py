@@ -40,7 +40,7 @@ _OPTIONS: Final = {
 }
 _SCOPES: Final = ("function", "module", "session")
 _SESSION: Final = "fakeserver_session"
-_JOURNAL_TAIL: Final = 60
+_JOURNAL_LINES: Final = 60
 
 
 class _Use:
@@ -50,8 +50,8 @@ class _Use:
         self.cluster = cluster
 
     def timeline(self) -> str:
-        """Return the end of the journal, a line for each event; a reset has cleared it."""
-        return self.cluster.journal.to_text(_JOURNAL_TAIL)
+        """Return the journal in a few lines, verbs, hits and errors first; a reset has cleared it."""
+        return self.cluster.journal.to_text(_JOURNAL_LINES, folded=True)
 
     def verdict(self) -> str:
         """Return the verdict on what the test did with it; "" where the test has stopped it."""

@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 from bson import json_util
 
 from fakeserver.deployment.records.events import BY_NAME, KIND_OF, CommandFinished, Event, to_document
+from fakeserver.deployment.records.folding import lines_of
 from fakeserver.deployment.records.record import Details, Exchange, Origin, Record
 from fakeserver.deployment.spec import JOURNAL_BYTES, JOURNAL_RECORDS
 from fakeserver.waiting.bell import Bell
@@ -40,6 +41,8 @@ _UUID_BYTES: Final = 16
 _EVENT: Final = 3
 """The position of an event's fields in an entry."""
 _DETAILS: Final = _EVENT + len(CommandFinished._fields)
+_MOST_FOLDED: Final = 20_000
+"""The records that are folded into lines: the newest. Each must be made."""
 _HANDSHAKES: Final = frozenset({"hello", "isMaster", "ismaster"})
 
 
@@ -146,11 +149,17 @@ class Journal:
         """Return one JSON object per line; the same records give the same bytes."""
         return "".join(_line(record) + "\n" for record in self)
 
-    def to_text(self, last: int | None = None, *, whole: bool = False) -> str:
+    def to_text(self, last: int | None = None, *, whole: bool = False, folded: bool = False) -> str:
         """Return the `last` records, or all, as lines for a reader.
 
-        Left out are the heartbeats that succeed, unless it is to be `whole`.
+        Left out are the heartbeats that succeed, unless it is to be `whole`. `folded` makes `last` lines of
+        the newest records, in which what repeats is one line, and verbs, hits and errors are kept first.
         """
+        if folded:
+            records = self.since(max(self._seq - _MOST_FOLDED, 0))
+            read = [each.to_document() for each in records if whole or not _is_heartbeat(each)]
+            lines = lines_of(read, len(read) if last is None else last)
+            return "".join(line + "\n" for line in lines)
         shown = (record for record in self.newest_first() if whole or not _is_heartbeat(record))
         newest = list(islice(shown, last))
         return "".join(record.to_line() + "\n" for record in reversed(newest))
