@@ -20,7 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.report.plots import svg
+from harness.pages import chart
+from harness.pages.chart import Line, Panel
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import Closed, Outage, Scenario, Servers, Service
 from harness.sim.fleet.strategies import Exponential, Fixed
@@ -196,21 +197,31 @@ def _by_simpy(clients: int) -> tuple[float, float]:
 
 def plot(path: str, costs: Sequence[dict[str, Any]]) -> None:
     """Draw CPU time per client, and memory per client, on logarithmic scales."""
-
-    def draw(panels: Any) -> None:
-        speed, memory = panels
-        for strategy in _STRATEGIES:
-            rows = [row for row in costs if row["strategy"] == strategy]
-            clients = [row["clients"] for row in rows]
-            speed.loglog(clients, [row["cpu_s"] / row["clients"] * 1e6 for row in rows], "o-", label=strategy)
-            memory.loglog(
-                clients, [row["peak_mib"] * _KIB / row["clients"] for row in rows], "o-", label=strategy
-            )
-        speed.set(xlabel="clients", ylabel="CPU time per client (µs)")
-        memory.set(xlabel="clients", ylabel="peak memory per client (KiB)")
-        speed.legend()
-
-    Path(path).write_text(svg(draw, columns=2))
+    measured: tuple[tuple[str, str, Callable[[dict[str, Any]], float]], ...] = (
+        ("CPU time per client", "µs", lambda row: row["cpu_s"] / row["clients"] * 1e6),
+        ("Peak memory per client", "KiB", lambda row: row["peak_mib"] * _KIB / row["clients"]),
+    )
+    panels = [
+        Panel(
+            title=title,
+            x="clients",
+            y=unit,
+            lines=[
+                Line(
+                    strategy,
+                    [(row["clients"], cost(row)) for row in costs if row["strategy"] == strategy],
+                    chart.SERIES[number],
+                    dash=number,
+                    dots=True,
+                )
+                for number, strategy in enumerate(_STRATEGIES)
+            ],
+            x_kind="log",
+            y_kind="log",
+        )
+        for title, unit, cost in measured
+    ]
+    Path(path).write_text(chart.file(panels, title="The cost of a simulated client", columns=2))
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ import fakeserver
 from benchmarks.raw_client import RawClient, encoded
 from benchmarks.scale import allow_files
 from benchmarks.server_cpu import WORKLOADS, Contestant, contestant, measure, serve
-from harness.report.plots import svg
+from harness.pages import chart
+from harness.pages.chart import Bars, Line, Panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -195,28 +196,44 @@ def _cell(number: float | None) -> str:
 
 def plot(report: dict[str, Any]) -> str:
     """Return the SVG of the costs: a panel for what grows, and one of bars for the journal."""
+    growth = report["growth"]
+    panels: list[Panel | Bars] = [
+        Panel(
+            title=f"Requests by {what}",
+            x=what,
+            y="µs of CPU",
+            lines=_lines(growth[what]),
+            x_kind="log",
+        )
+        for what in ("connections", "documents", "members")
+    ]
+    rows = growth["journal"]
+    panels.append(
+        Bars(
+            title="What the journal keeps",
+            x="µs of CPU",
+            names=list(rows),
+            series=[
+                (name, [(row[name], f"{row[name]:.1f}") for row in rows.values()])
+                for name in ("ping", "insert_one")
+            ],
+        )
+    )
+    return chart.file(panels, title="CPU time per request", columns=2)
 
-    def draw(panels: Any) -> None:
-        *grown, last = panels.flat
-        for axes, what in zip(grown, ("connections", "documents", "members"), strict=True):
-            rows = report["growth"][what]
-            sizes = [int(size.replace(",", "")) for size in rows]
-            for name in next(iter(rows.values())):
-                if name != _EACH:
-                    axes.plot(sizes, [row[name] for row in rows.values()], "o-", label=name)
-            axes.set(xlabel=what, ylabel="CPU per request (µs)", xscale="log")
-            axes.set_ylim(bottom=0)
-            axes.legend()
-        rows = report["growth"]["journal"]
-        for name, offset in (("ping", -0.2), ("insert_one", 0.2)):
-            places = [place + offset for place in range(len(rows))]
-            last.barh(places, [row[name] for row in rows.values()], height=0.38, label=name)
-        last.set_yticks(range(len(rows)), list(rows))
-        last.invert_yaxis()
-        last.set(xlabel="CPU per request (µs)", title="the journal keeps")
-        last.legend()
 
-    return svg(draw, rows=2, columns=2, size=(7.0, 5.4))
+def _lines(rows: dict[str, dict[str, float | None]]) -> list[Line]:
+    names = [name for name in next(iter(rows.values())) if name != _EACH]
+    return [
+        Line(
+            name,
+            [(int(size.replace(",", "")), row[name] or 0.0) for size, row in rows.items()],
+            chart.SERIES[number],
+            dash=number,
+            dots=True,
+        )
+        for number, name in enumerate(names)
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from harness.authoring.mutants import html
 from harness.authoring.mutants.matrix import KillerSearch, MutantMatrix
 from harness.authoring.mutants.mutant import KINDS, load_mutants
 from harness.authoring.mutants.page import write_page
@@ -25,6 +26,7 @@ from harness.running import keywords
 from harness.running.discovery import BadInputError
 from harness.running.processors import processors
 from harness.running.result import ExitCode
+from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +83,8 @@ FOLDER: Final = Path("tests/mutants")
 )
 @click.option("--jobs", type=Jobs(), default="auto", show_default=True, help="Number of processes.")
 @click.option("--record", is_flag=True, help="Write the killers beside the mutants, for the next run.")
-@click.option("--write", type=FilePath(dir_okay=False), metavar="FILE", help="Write the matrix as a page.")
+@click.option("--write", type=FilePath(dir_okay=False), metavar="FILE", help="Write the matrix as Markdown.")
+@click.option("--html", type=FilePath(dir_okay=False), metavar="FILE", help="Write the matrix as a page.")
 @click.option(
     "--kills",
     type=FilePath(dir_okay=False),
@@ -121,6 +124,9 @@ def command(**options: Any) -> ExitCode:
     if options["write"] is not None:
         with writing(options["write"]):
             write_page(options["write"], every, record)
+    if options["html"] is not None:
+        with writing(options["html"]):
+            write_whole(options["html"], html.page(every, record))
     return ExitCode.FAILED if worst < (options["least"] or 0) else ExitCode.PASSED
 
 

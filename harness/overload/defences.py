@@ -11,7 +11,8 @@ from harness.overload.plan import step
 from harness.overload.played import capacity, play
 from harness.overload.policy import Aimd, FollowThroughput
 from harness.overload.trial import Trial
-from harness.report import plots
+from harness.pages import chart, frame
+from harness.pages.chart import Instant, Level, Line, Panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,40 +79,79 @@ def report(*, seconds: float, live: bool) -> dict[str, Any]:
 
 def table(report: Mapping[str, Any]) -> str:
     """Return a report as text."""
-    world = "live" if report["live"] else "virtual time"
-    setting = f"{world}, {report['seconds']:g} s, capacity {report['capacity']:g}/s"
-    lines = [
-        f"{setting}, the fixed limit at {_LIMITED_TO:.0%} of it",
-        f"{'per second':28}{'offered':>10}{'goodput':>10}{'rejected':>10}{'late':>10}{'of limit':>10}",
-    ]
+    lines = [_setting(report)]
     lines += [
-        f"{row['defence']:28}{row['offered']:10.1f}{row['goodput']:10.1f}{row['rejected']:10.1f}"
-        f"{row['late']:10.1f}{row['of_limit']:10.1%}"
-        for row in report["trials"]
+        f"{name:28}" + "".join(f"{cell:>10}" for cell in cells)
+        for name, *cells in (_HEADINGS, *_rows(report))
     ]
     return "\n".join(lines)
 
 
-def picture(seconds: float) -> str:
-    """Return an SVG of each defence's goodput while the load goes from half to three times the capacity.
+_HEADINGS: Final = ("per second", "offered", "goodput", "rejected", "late", "of limit")
 
-    Raises `MissingPlotsError`.
-    """
-    plots.check()
+
+def _rows(report: Mapping[str, Any]) -> list[Sequence[str]]:
+    return [
+        (
+            row["defence"],
+            *(f"{row[name]:.1f}" for name in ("offered", "goodput", "rejected", "late")),
+            f"{row['of_limit']:.1%}",
+        )
+        for row in report["trials"]
+    ]
+
+
+def _setting(report: Mapping[str, Any]) -> str:
+    world = "live" if report["live"] else "virtual time"
+    setting = f"{world}, {report['seconds']:g} s, capacity {report['capacity']:g}/s"
+    return f"{setting}, the fixed limit at {_LIMITED_TO:.0%} of it"
+
+
+_TITLE: Final = "Goodput while the load goes from half to three times the capacity"
+
+
+def picture(seconds: float) -> str:
+    """Return an SVG of each defence's goodput while the load goes from half to three times the capacity."""
+    return chart.file([panel(seconds)], title=_TITLE)
+
+
+def page(report: Mapping[str, Any], seconds: float) -> str:
+    """Return a page with the table of a report and the picture."""
+    many = f"Under {_OVERLOAD} times the load that the server can take"
+    return frame.page(
+        "Goodput under overload",
+        [
+            frame.section(
+                many, frame.table(_HEADINGS, _rows(report), caption=f"{many}: requests per second")
+            ),
+            frame.section(_TITLE, frame.panels([panel(seconds)], title=_TITLE)),
+        ],
+        facts=f"{_setting(report)}. Goodput is answers a second within the clients' patience.",
+    )
+
+
+def panel(seconds: float) -> Panel:
+    """Return the chart of each defence's goodput, for so many seconds of virtual time."""
     able = capacity(live=False)
     low, high = (able.per_second * load for load in _DRAWN_LOADS)
-    lines = {defence.name: _windows(defence, step(low, high, seconds=seconds), able) for defence in DEFENCES}
+    plan = step(low, high, seconds=seconds)
+    return Panel(
+        title="Answers in time",
+        x="seconds of virtual time",
+        y="per second",
+        lines=[
+            Line(defence.name, _goodput(defence, plan, able), chart.SERIES[number], dash=number)
+            for number, defence in enumerate(DEFENCES)
+        ],
+        instants=[Instant(seconds / 4, "three times the capacity from here on")],
+        levels=[Level(able.per_second, "capacity")],
+        x_least=0.0,
+        x_most=seconds,
+    )
 
-    def draw(axes: Any) -> None:
-        for colour, (name, windows) in zip(plots.COLOURS, lines.items(), strict=False):
-            ends, goodputs = [each.end for each in windows], [each.goodput for each in windows]
-            axes.plot(ends, goodputs, label=name, color=colour)
-        axes.axhline(able.per_second, color="black", linewidth=0.8, linestyle=":", label="capacity")
-        axes.axvline(seconds / 4, color="grey", linewidth=0.8, linestyle="--")
-        axes.set(xlabel="seconds", ylabel="answers in time, per second", ylim=(0, None))
-        axes.legend(fontsize="small", loc="center right")
 
-    return plots.svg(draw)
+def _goodput(defence: Defence, plan: Plan, able: Capacity) -> list[tuple[float, float]]:
+    return [(each.end, each.goodput) for each in _windows(defence, plan, able)]
 
 
 def _windows(defence: Defence, plan: Plan, able: Capacity) -> Sequence[LoadWindow]:

@@ -13,14 +13,15 @@ from fakeserver.profile import Profile
 from fakeserver.settings.server_parameters import ServerParameters
 from fakeserver.waiting.bell import Bell
 from harness.overload.open_loop import exchange
-from harness.report import plots
+from harness.pages import chart, frame
+from harness.pages.chart import Level, Line, Panel
 from harness.running import cancelling
 from harness.sim import run_virtual
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.admission.execution_control import ExecutionControl
     from fakeserver.admission.invocations import TicketPool
@@ -240,38 +241,97 @@ def _row(trial: ProbingTrial, points: Sequence[ProbePoint]) -> dict[str, Any]:
 
 def table(report: Mapping[str, Any]) -> str:
     """Return a report as text, with that of the load that never lets up if it has one."""
-    best, clients, seconds = report["best"], report["clients"], report["seconds"]
-    lines = [
-        f"best concurrency {best}, {clients} clients, {seconds:g} s of virtual time",
-        f"{'start':>8}{'rule':>14}{'tickets':>10}{'of best':>10}{'operations/s':>16}{'of best':>10}",
-    ]
+    widths = (14, 10, 10, 16, 10)
+    lines = [_setting(report)]
     lines += [
-        f"{row['start']:8}{row['rule']:>14}{row['tickets']:10.1f}{row['of_best']:10.1%}"
-        f"{row['throughput']:16,.0f}{row['of_best_throughput']:10.1%}"
-        for row in report["trials"]
+        f"{start:>8}" + "".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
+        for start, *cells in (_HEADINGS, *_rows(report))
     ]
     if "pressed" in report:
-        lines += ["", "under a load that never lets up", table(report["pressed"])]
+        lines += ["", _PRESSED, table(report["pressed"])]
     return "\n".join(lines)
 
 
+_PRESSED: Final = "under a load that never lets up"
+_HEADINGS: Final = ("start", "rule", "tickets", "of best", "operations/s", "of best")
+
+
+def _setting(report: Mapping[str, Any]) -> str:
+    best, clients, seconds = report["best"], report["clients"], report["seconds"]
+    return f"best concurrency {best}, {clients} clients, {seconds:g} s of virtual time"
+
+
+def _rows(report: Mapping[str, Any]) -> list[Sequence[str]]:
+    return [
+        (
+            str(row["start"]),
+            row["rule"],
+            f"{row['tickets']:.1f}",
+            f"{row['of_best']:.1%}",
+            f"{row['throughput']:,.0f}",
+            f"{row['of_best_throughput']:.1%}",
+        )
+        for row in report["trials"]
+    ]
+
+
+_TITLE: Final = "Throughput probing from several starts"
+
+
 def picture(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]) -> str:
-    """Return an SVG of tickets and throughput over time. Raises `MissingPlotsError`."""
+    """Return an SVG of tickets and throughput over time."""
+    return chart.file(panels(trials, runs), title=_TITLE, columns=2)
+
+
+def page(
+    report: Mapping[str, Any], trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]
+) -> str:
+    """Return a page with the tables of a report and the picture."""
+    sections = [
+        frame.section(
+            "Where it settles",
+            frame.panels(panels(trials, runs), title=_TITLE),
+            frame.table(_HEADINGS, _rows(report), caption="Tickets and throughput by start", words=(0, 1)),
+        )
+    ]
+    if "pressed" in report:
+        pressed = report["pressed"]
+        sections.append(
+            frame.section(
+                _PRESSED.capitalize(),
+                frame.paragraph(f"{_setting(pressed)}."),
+                frame.table(_HEADINGS, _rows(pressed), caption=_PRESSED, words=(0, 1)),
+            )
+        )
+    return frame.page(_TITLE, sections, facts=_setting(report))
+
+
+def panels(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]) -> list[Panel]:
+    """Return the charts of tickets and of throughput over time."""
     best, most = trials[0].best, trials[0].best_throughput
 
-    def draw(panels: Any) -> None:
-        tickets, throughput = panels
-        for colour, trial, points in zip(plots.COLOURS, trials, runs, strict=False):
-            times, name = [each.at for each in points], f"from {trial.start}"
-            tickets.plot(times, [each.tickets for each in points], label=name, color=colour)
-            throughput.plot(times, [each.throughput for each in points], label=name, color=colour)
-        for axes, value in ((tickets, best), (throughput, most)):
-            axes.axhline(value, color="black", linewidth=0.8, linestyle=":", label="best")
-            axes.set(xlabel="seconds", ylim=(0, None))
-            axes.legend(fontsize="small", loc="lower right")
-        tickets.axhspan(best * 0.75, best * 1.25, color="grey", alpha=0.15)
-        tickets.set_ylabel("tickets of both pools")
-        throughput.axhspan(most * 0.9, most * 1.1, color="grey", alpha=0.15)
-        throughput.set_ylabel("operations per second")
+    def lines(number_of: Callable[[ProbePoint], float]) -> list[Line]:
+        return [
+            Line(
+                f"from {trial.start}",
+                [(each.at, number_of(each)) for each in points],
+                chart.SERIES[number % len(chart.SERIES)],
+                dash=number,
+            )
+            for number, (trial, points) in enumerate(zip(trials, runs, strict=True))
+        ]
 
-    return plots.svg(draw, columns=2)
+    return [
+        Panel(
+            title=title,
+            x="seconds of virtual time",
+            y=unit,
+            lines=drawn,
+            levels=[Level(value, f"best ± {share:.0%}", around=share)],
+            x_least=0.0,
+        )
+        for title, unit, drawn, value, share in (
+            ("Tickets", "of both pools", lines(lambda each: each.tickets), best, 0.25),
+            ("Throughput", "operations per second", lines(lambda each: each.throughput), most, 0.1),
+        )
+    ]

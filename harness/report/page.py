@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from base64 import b64encode
 from dataclasses import asdict
 from datetime import UTC, datetime
-from hashlib import sha256
-from html import escape
 from importlib import resources
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.report import picture
+from harness.pages.frame import filled, framed
+from harness.pages.markup import escaped
 from harness.running.result import ResultStatus
 from mongowire.package import version
 from mongowire.whole_file import write_whole
@@ -44,11 +42,6 @@ _SCRIPTS: Final = ("data.js", "matrix.js", "case.js", "main.js")
 _CHUNK: Final = 1_000_000
 """Characters of details that are packed together: more are packed better, fewer are shown sooner."""
 
-_POLICY: Final = (
-    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-)
-_SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
-
 
 def write(path: Path, matrix: Matrix, *, utc: float) -> None:
     """Write the page, made at an instant in seconds since 1970. Raises `OSError`."""
@@ -72,18 +65,12 @@ def build(matrix: Matrix, *, created: str, title: str = "Conformance report") ->
         "columns": [{"key": column.key, **asdict(column)} for column in columns],
         "specs": specs,
     }
+    packed = _block("index", json.dumps(index, ensure_ascii=False, separators=(",", ":")))
+    body = filled(
+        _file("report.html"), {"title": escaped(title), "data": "\n".join((packed, *details.blocks))}
+    )
     script = "\n".join(map(_file, _SCRIPTS))
-    hashed = b64encode(sha256(script.encode()).digest()).decode()
-    parts = {
-        "title": escape(title),
-        "policy": _POLICY.format(script=f"'sha256-{hashed}'"),
-        "style": _file("page.css") + picture.style(),
-        "script": script,
-        "data": "\n".join(
-            (_block("index", json.dumps(index, ensure_ascii=False, separators=(",", ":"))), *details.blocks)
-        ),
-    }
-    return _SLOT.sub(lambda slot: parts[slot[1]], _file("page.html"))
+    return framed(body, title=title, sheets=("page", "sequence"), own=_file("report.css"), script=script)
 
 
 class _Details:

@@ -6,15 +6,13 @@ nobody did anything for a while, a break says for how long. The same timeline gi
 
 from __future__ import annotations
 
-from functools import cache
-from html import escape
-from importlib import resources
 from itertools import pairwise
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
 from harness.explaining.sequence import WORTH_A_BREAK, Diagram, DiagramRow, Lane, RowKind, counted, read
-from harness.explaining.text import for_xml
+from harness.pages import markup, style
+from harness.pages.markup import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,15 +31,13 @@ _TEST_LANE: Final = 150
 _HEAD: Final = 160
 _SEVERAL: Final = 5
 _TALL: Final = 900
+_HEADS: Final = 48
 _MARGIN: Final = 270
 _STUB: Final = 90
 _TIP: Final = 7
 _LETTER: Final = 6.95
 
-_NOTHING: Final = (
-    '<svg xmlns="http://www.w3.org/2000/svg" role="img" width="400" height="60"><title>{title}</title>'
-    '<text x="20" y="35" fill="gray">Nothing happened in this case.</text></svg>\n'
-)
+_NOTHING: Final = '<text x="20" y="35" class="quiet">Nothing happened in this case.</text>'
 
 
 def svg(timeline: Sequence[Moment], *, title: str, whole: bool = False) -> str:
@@ -49,20 +45,32 @@ def svg(timeline: Sequence[Moment], *, title: str, whole: bool = False) -> str:
 
     What comes before the first operation is folded into one row, unless it is wanted `whole`.
     """
-    return _drawn(timeline, title, f"<style>{style()}</style>", whole=whole) or _NOTHING.format(
-        title=_escaped(title)
+    return _drawn(timeline, title, style.of_picture("sequence"), whole=whole) or markup.svg(
+        _NOTHING,
+        size=(400, 60),
+        title=title,
+        description="no moments",
+        kind="picture",
+        style=style.of_picture("sequence"),
     )
 
 
 def drawing(timeline: Sequence[Moment], *, title: str, whole: bool = False) -> str:
-    """Return the picture for a page that has the `style`; of an empty timeline there is none."""
+    """Return the picture for a page that has the sheet `sequence`; of an empty timeline there is none."""
     return _drawn(timeline, title, "", whole=whole)
 
 
-@cache
-def style() -> str:
-    """Return the style sheet of pictures."""
-    return (resources.files("harness.report") / "html" / "picture.css").read_text(encoding="utf-8")
+def scrolling(timeline: Sequence[Moment], *, title: str) -> str:
+    """Return the same with the names of its lanes once more, which stay above it while it scrolls."""
+    diagram = read(timeline)
+    if not diagram.rows:
+        return ""
+    sheet = _Sheet(diagram)
+    heads = (
+        f'<div class="heads" aria-hidden="true"><svg class="picture" width="{sheet.width}" height="{_HEADS}">'
+        f"{''.join(sheet.heads(_HEADS - 36))}</svg></div>"
+    )
+    return heads + drawing(timeline, title=title)
 
 
 def moment_line(moment: Moment) -> str:
@@ -84,19 +92,18 @@ def summary(diagram: Diagram) -> str:
     return f"{counts}; {_span(_last(diagram.rows[-1]) - _first(diagram.rows[0]))}"
 
 
-def _drawn(timeline: Sequence[Moment], title: str, style: str, *, whole: bool) -> str:
+def _drawn(timeline: Sequence[Moment], title: str, own_style: str, *, whole: bool) -> str:
     diagram = read(timeline, whole=whole)
     if not diagram.rows:
         return ""
     sheet = _Sheet(diagram)
-    size = f'width="{sheet.width}" height="{sheet.height}" viewBox="0 0 {sheet.width} {sheet.height}"'
-    return "".join(
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}>',
-            f"<title>{_escaped(title)}</title><desc>{_escaped(summary(diagram))}</desc>{style}",
-            *sheet.parts(),
-            "</svg>\n",
-        )
+    return markup.svg(
+        "".join(sheet.parts()),
+        size=(sheet.width, sheet.height),
+        title=title,
+        description=summary(diagram),
+        kind="picture",
+        style=own_style,
     )
 
 
@@ -120,9 +127,13 @@ class _Sheet:
         yield f'<g class="life"><path d="{lines}"/></g><text class="t" x="52" y="30">ms</text>'
         yield from (self._break(y, seconds) for y, seconds in self._breaks)
         yield from map(self._row, self._rows)
-        yield from (_head(lane, x, 12) for lane, x in self._x.items())
+        yield from self.heads(12)
         if self.height > _TALL:
-            yield from (_head(lane, x, self.height - 40) for lane, x in self._x.items())
+            yield from self.heads(self.height - 40)
+
+    def heads(self, y: int) -> Iterator[str]:
+        """Yield the names of the lanes, in a row."""
+        yield from (_head(lane, x, y) for lane, x in self._x.items())
 
     def _break(self, y: int, seconds: float) -> str:
         return (
@@ -132,7 +143,7 @@ class _Sheet:
         )
 
     def _row(self, row: DiagramRow) -> str:
-        title = _escaped("\n".join(map(moment_line, row.moments)))
+        title = escaped("\n".join(map(moment_line, row.moments)))
         return (
             f'<g class="{row.kind}{" bad" if row.bad else ""}" transform="translate(0,{self._y[row]})">'
             f'<title>{title}</title><text class="t" x="60" y="4">{_milliseconds(_first(row))}</text>'
@@ -263,12 +274,7 @@ def _text(x: int, label: str, room: int) -> str:
 
 def _fitted(label: str, room: int) -> str:
     """Return a text, escaped and cut to `room` in pixels."""
-    most = max(4, int(room / _LETTER))
-    return _escaped(label if len(label) <= most else f"{label[: most - 1]}…")
-
-
-def _escaped(text: str) -> str:
-    return escape(for_xml(text), quote=False)
+    return markup.fitted(label, room, _LETTER)
 
 
 def _first(row: DiagramRow) -> float:

@@ -14,7 +14,6 @@ _ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_the_tables_have_a_row_for_every_size_and_the_figure_is_a_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="figures need the extra plots")
     figure = tmp_path / "growth.svg"
     sizes = ("--connections", "1", "3", "--documents", "10", "1000", "--members", "1", "3")
     finished = subprocess.run(

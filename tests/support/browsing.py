@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selenium import webdriver
@@ -14,10 +16,15 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
     from selenium.webdriver.remote.webelement import WebElement
+
+
+def _places(package: str) -> Sequence[str]:
+    found = find_spec(package)
+    return found.submodule_search_locations or () if found else ()
+
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 STEERING = shutil.which("chromedriver")
@@ -26,6 +33,12 @@ MISSING = (
     if BROWSER and STEERING
     else "no Chromium with its chromedriver is installed (apt-get install chromium-driver)"
 )
+
+AXE = next((Path(place) / "axe.min.js" for place in _places("axe_core_python")), None)
+MISSING_AXE = "" if AXE else "axe-core is not installed (pip install axe-core-python)"
+
+PHONE = (390, 844)
+DESK = (1280, 900)
 
 _PATIENCE = 30.0
 """Seconds until what a page should show is missed: a machine that runs tests has other things to do."""
@@ -98,6 +111,39 @@ class Page:
         media = features.pop("media", "")
         wanted = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": wanted})
+
+    @contextmanager
+    def sized(self, width: int, height: int) -> Iterator[None]:
+        """Make the window so large, and a phone's where it is narrow; then as it was."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width <= PHONE[0]}
+        self.chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            yield
+        finally:
+            self.chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds: the rule, and the first element that breaks it."""
+        assert AXE is not None, MISSING_AXE
+        self.chromium.execute_script(AXE.read_text(encoding="utf-8"))
+        return list(self.chromium.execute_async_script(_ASK_AXE))
+
+    def beyond(self) -> list[str]:
+        """Return what stands out to the side of the window, where the page can be scrolled that way."""
+        return list(self.run(_BEYOND))
+
+
+_ASK_AXE = """
+    const done = arguments[0];
+    axe.run(document, {resultTypes: ["violations"]}).then(found => done(found.violations.map(
+        each => `${each.id} (${each.nodes.length}): ${each.nodes[0].html.slice(0, 200)}`)));
+"""
+_BEYOND = """
+    return document.documentElement.scrollWidth <= window.innerWidth ? [] :
+        [...document.querySelectorAll('body *')]
+            .filter(each => each.getBoundingClientRect().right > window.innerWidth)
+            .slice(0, 5).map(each => each.outerHTML.slice(0, 200));
+"""
 
 
 @contextmanager

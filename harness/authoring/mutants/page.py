@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 MARK: Final = "<!-- The rest of this page is written by `pushbackd mutants --write docs/MUTANTS.md`. -->"
 """Where the part of the page begins that is not written by hand."""
 
-_SUITE_NAMES: Final = {
+SUITE_NAMES: Final = {
     SCENARIOS: "our scenarios",
     CORPUS: "the public specification tests",
     TESTS: "our unit tests",
 }
+"""What suites are called on pages."""
 
 
 def write_page(path: Path, mutants: Sequence[Mutant], record: MutantRecord) -> None:
@@ -48,7 +49,7 @@ def _body(mutants: Sequence[Mutant], record: MutantRecord) -> Iterator[str]:
 
 
 def _figures(mutants: Sequence[Mutant], record: MutantRecord) -> Iterator[str]:
-    yield "| mutants | number | " + " | ".join(_SUITE_NAMES[suite] for suite in SUITES) + " |"
+    yield "| mutants | number | " + " | ".join(SUITE_NAMES[suite] for suite in SUITES) + " |"
     yield "|---|---|" + "---|" * len(SUITES)
     areas = dict.fromkeys((mutant.kind, mutant.specification) for mutant in mutants)
     for kind, specification in areas:
@@ -59,18 +60,19 @@ def _figures(mutants: Sequence[Mutant], record: MutantRecord) -> Iterator[str]:
 
 
 def _figure(what: str, mutants: Sequence[Mutant], record: MutantRecord) -> str:
-    cells = (_share(mutants, record, suite) for suite in SUITES)
+    cells = (share(mutants, record, suite) for suite in SUITES)
     return f"| {what} | {len(mutants)} | " + " | ".join(cells) + " |"
 
 
-def _share(mutants: Sequence[Mutant], record: MutantRecord, suite: str) -> str:
+def share(mutants: Sequence[Mutant], record: MutantRecord, suite: str) -> str:
+    """Return how many of some mutants a suite has found."""
     tried = [killer for mutant in mutants if (killer := record.killer(mutant.name, suite)) is not None]
     killed = sum(killer != SURVIVED for killer in tried)
     return f"{killed} ({100 * killed / len(tried):.0f} %)" if tried else "not tried"
 
 
 def _matrix(mutants: Iterable[Mutant], record: MutantRecord) -> Iterator[str]:
-    yield "| mutant | rule | what is wrong | " + " | ".join(_SUITE_NAMES[suite] for suite in SUITES) + " |"
+    yield "| mutant | rule | what is wrong | " + " | ".join(SUITE_NAMES[suite] for suite in SUITES) + " |"
     yield "|---|---|---|" + "---|" * len(SUITES)
     for mutant in mutants:
         wrong = f"{mutant.wrong} ({mutant.ticket})" if mutant.ticket else mutant.wrong
@@ -88,9 +90,14 @@ def _cell(mutant: Mutant, record: MutantRecord, suite: str) -> str:
     return f"`{killer.partition('::')[0] if suite == CORPUS else killer}`"
 
 
+def survivors(mutants: Sequence[Mutant], record: MutantRecord) -> list[Mutant]:
+    """Return the mutants that our scenarios let live."""
+    return [mutant for mutant in mutants if record.killer(mutant.name, SCENARIOS) == SURVIVED]
+
+
 def _survivors(mutants: Sequence[Mutant], record: MutantRecord) -> Iterator[str]:
     """Yield a paragraph on each mutant that our scenarios let live."""
-    left = [mutant for mutant in mutants if record.killer(mutant.name, SCENARIOS) == SURVIVED]
+    left = survivors(mutants, record)
     if not left:
         yield "None."
     for mutant in left:

@@ -15,8 +15,6 @@ from click.core import ParameterSource
 
 from harness.commands.options.types import Count, Duration, FilePath, Number, SeedNumber
 from harness.commands.output.errors import bad_input
-from harness.report import plots
-from harness.report.plots import MissingPlotsError
 from harness.running.result import ExitCode
 from harness.sim import parquet
 from harness.sim.article import files
@@ -219,9 +217,7 @@ def _check(ctx: click.Context, parameters: ArticleParameters, options: dict[str,
     for name in ("driver", "stop_with"):
         if not options["live"] and _is_given(ctx, name):
             raise click.UsageError(f"--{name.replace('_', '-')} is of use with --live only", ctx)
-    with bad_input(ImportError, MissingPlotsError, OSError):
-        if options["plot"] or options["html"]:
-            plots.check()
+    with bad_input(ImportError, OSError):
         if options["parquet"]:
             parquet.check()
         for name in ("csv", "parquet", "html"):

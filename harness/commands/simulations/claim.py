@@ -9,11 +9,12 @@ import click
 
 from harness.commands.options.common import seed_option
 from harness.commands.options.types import Count, FilePath
-from harness.commands.simulations.reporting import check_picture, json_option, write_picture
+from harness.commands.simulations.reporting import check_files, html_option, json_option, write_file
+from harness.pages import frame
 from harness.report.progress import steps
 from harness.running import interruption
 from harness.sim.claims.catalogue import CLAIMS, CLIENTS
-from harness.sim.claims.drawing import picture
+from harness.sim.claims.drawing import picture, section
 from harness.sim.claims.measuring import measure, report, table
 
 if TYPE_CHECKING:
@@ -43,9 +44,17 @@ _LEAST_CLIENTS = 100
     metavar="FILE|FOLDER",
     help="Draw the claim into this SVG file; with --all, each into claim-NAME.svg of this folder.",
 )
+@html_option
 @json_option
 def command(
-    *, name: str | None, everything: bool, clients: int, seed: int, plot: Path | None, as_json: bool
+    *,
+    name: str | None,
+    everything: bool,
+    clients: int,
+    seed: int,
+    plot: Path | None,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     """Measure the claim NAME on a simulated fleet; without a name, list the claims.
 
@@ -55,17 +64,19 @@ def command(
     if everything and name is not None:
         raise click.UsageError("--all measures all claims; leave out NAME")
     if name is None and not everything:
-        if plot is not None:
-            raise click.UsageError("--plot needs a claim to draw: give NAME or --all")
+        for option, path in (("--plot", plot), ("--html", html)):
+            if path is not None:
+                raise click.UsageError(f"{option} needs a claim to draw: give NAME or --all")
         for each, make in CLAIMS.items():
             click.echo(f"{each:16}{make(CLIENTS, 0).title}")
         return
     claims = [CLAIMS[each](clients, seed) for each in ([name] if name else CLAIMS)]
     files = _files(claims, plot, into_folder=everything)
-    for path in files.values():
-        check_picture(path)
+    check_files(*files.values(), html)
+    sections: list[str] = []
     with interruption.politely():
-        reports = [_measure(claim, files.get(claim.name), quiet=as_json) for claim in claims]
+        reports = [_measure(claim, files.get(claim.name), sections, quiet=as_json) for claim in claims]
+    write_file(html, lambda: frame.page(claims[0].title if name else "What is claimed of overload", sections))
     if as_json:
         click.echo(json.dumps(reports if everything else reports[0], indent=2))
 
@@ -79,12 +90,14 @@ def _files(claims: list[Claim], plot: Path | None, *, into_folder: bool) -> dict
     return {claim.name: plot / f"claim-{claim.name}.svg" if into_folder else plot for claim in claims}
 
 
-def _measure(claim: Claim, path: Path | None, *, quiet: bool) -> dict[str, Any]:
+def _measure(claim: Claim, path: Path | None, sections: list[str], *, quiet: bool) -> dict[str, Any]:
+    """Measure a claim, print and draw it, and add its part of the page to the sections."""
     with steps(len(claim.sides)) as advance:
         outcomes = measure(claim, on_side=advance)
     numbers = report(claim, outcomes)
     if not quiet:
         click.echo(table(claim, numbers))
         click.echo()
-    write_picture(path, lambda: picture(claim, outcomes))
+    write_file(path, lambda: picture(claim, outcomes))
+    sections.append(section(claim, numbers, outcomes))
     return numbers

@@ -8,12 +8,13 @@ import click
 
 from harness.commands.options.types import Seconds
 from harness.commands.simulations.reporting import (
-    check_picture,
+    check_files,
+    html_option,
     json_option,
     live_option,
     plot_option,
     show,
-    write_picture,
+    write_file,
 )
 from harness.overload import defences
 
@@ -31,14 +32,17 @@ if TYPE_CHECKING:
 )
 @live_option
 @plot_option
+@html_option
 @json_option
-def command(*, seconds: float, live: bool, plot: Path | None, as_json: bool) -> None:
+def command(*, seconds: float, live: bool, plot: Path | None, html: Path | None, as_json: bool) -> None:
     """Measure goodput under ten times the load that a server can take.
 
     The server of the trials stands alone, has a fixed limit of requests, or is governed by each policy of
     `pushbackd govern`. Goodput is answers a second within the clients' patience of a second. The picture, in
     virtual time, is of a step of the load to three times the capacity.
     """
-    check_picture(plot)
-    show(defences.report(seconds=seconds, live=live), defences.table, as_json=as_json)
-    write_picture(plot, lambda: defences.picture(seconds))
+    check_files(plot, html)
+    numbers = defences.report(seconds=seconds, live=live)
+    show(numbers, defences.table, as_json=as_json)
+    write_file(plot, lambda: defences.picture(seconds))
+    write_file(html, lambda: defences.page(numbers, seconds))

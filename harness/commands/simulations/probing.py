@@ -8,11 +8,12 @@ import click
 
 from harness.commands.options.types import Count, Seconds
 from harness.commands.simulations.reporting import (
-    check_picture,
+    check_files,
+    html_option,
     json_option,
     plot_option,
     show,
-    write_picture,
+    write_file,
 )
 from harness.overload import probing
 
@@ -39,14 +40,19 @@ if TYPE_CHECKING:
     help="Virtual time of each trial, in seconds.",
 )
 @plot_option
+@html_option
 @json_option
-def command(*, starts: tuple[int, ...], seconds: float, plot: Path | None, as_json: bool) -> None:
+def command(
+    *, starts: tuple[int, ...], seconds: float, plot: Path | None, html: Path | None, as_json: bool
+) -> None:
     """Measure where throughput probing settles, on a server whose best concurrency is known.
 
     The second table is of a load that never lets up: far more clients than tickets.
     """
-    check_picture(plot)
+    check_files(plot, html)
     trials = probing.trials(starts, seconds)
     runs = probing.run(trials)
-    show(probing.report(trials, runs, seconds=seconds), probing.table, as_json=as_json)
-    write_picture(plot, lambda: probing.picture(trials, runs))
+    numbers = probing.report(trials, runs, seconds=seconds)
+    show(numbers, probing.table, as_json=as_json)
+    write_file(plot, lambda: probing.picture(trials, runs))
+    write_file(html, lambda: probing.page(numbers, trials, runs))

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.options.types import FilePath
-from harness.commands.output.errors import bad_input
 from harness.report.outputs import writing
-from harness.report.plots import MissingPlotsError
-from harness.report.plots import check as check_plots
 from mongowire.whole_file import check_writable, write_whole
 
 if TYPE_CHECKING:
@@ -27,21 +24,27 @@ plot_option: Final = click.option(
 )
 
 
-def check_picture(path: Path | None) -> None:
-    """Raise `click.ClickException` if a picture cannot be drawn, or not written, before long work begins."""
-    if path is None:
-        return
-    with writing(path), bad_input(MissingPlotsError):
-        check_plots()
-        check_writable(path)
+html_option: Final = click.option(
+    "--html",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="Write one page with the tables and the pictures.",
+)
 
 
-def write_picture(path: Path | None, picture: Callable[[], str]) -> None:
-    """Draw a picture where a path is given. Raises `click.ClickException`."""
-    if path is not None:
-        drawn = picture()
+def check_files(*paths: Path | None) -> None:
+    """Raise `click.ClickException` if a file cannot be written, before long work begins."""
+    for path in filter(None, paths):
         with writing(path):
-            write_whole(path, drawn)
+            check_writable(path)
+
+
+def write_file(path: Path | None, text: Callable[[], str]) -> None:
+    """Write a picture or a page where a path is given. Raises `click.ClickException`."""
+    if path is not None:
+        made = text()
+        with writing(path):
+            write_whole(path, made)
 
 
 def show(report: Mapping[str, Any], table: Callable[[Mapping[str, Any]], str], *, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import click
 
 from harness.commands.options.types import FilePath, Filled, Jobs
 from harness.commands.output.errors import bad_input
+from harness.commands.simulations.reporting import check_files, html_option, write_file
 from harness.report.outputs import writing
 from harness.report.progress import steps
 from harness.running import interruption
@@ -18,11 +19,11 @@ from harness.sim import parquet as parquet_files
 from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
 from harness.sim.sweep.measures import measure
+from harness.sim.sweep.page import page
 from harness.sim.sweep.processes import processes
 from harness.sim.sweep.results import ResultsError, results_in, table, write_csv, write_parquet
 from harness.sim.sweep.run import PointFailedError, run_points
 from harness.unified.errors import ScenarioError
-from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ from harness.sim.sweep.results import Results
     metavar="FILE",
     help="Write all results to this file as Parquet.",
 )
+@html_option
 @click.option(
     "--jobs", type=Jobs(), default="auto", show_default=True, help="Number of processes; auto is one a core."
 )
@@ -72,6 +74,7 @@ def command(
     results: Path | None,
     csv: Path | None,
     parquet: Path | None,
+    html: Path | None,
     jobs: int | None,
     scheduler: str | None,
 ) -> None:
@@ -90,15 +93,14 @@ def command(
     if parquet is not None:
         with bad_input(ImportError):
             parquet_files.check()
-    for path in outputs:
-        with writing(path):
-            check_writable(path)
+    check_files(*outputs, html)
     path = results or grid.with_suffix(".jsonl")
     with interruption.politely():
         rows = _run(points, path, jobs, scheduler)
     for output, write in outputs.items():
         with writing(output):
             write(output, table(rows))
+    write_file(html, lambda: page(grid, table(rows)))
 
 
 def _run(

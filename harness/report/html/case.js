@@ -68,8 +68,8 @@ function turnByKey(event) {
 
 function caseParts(entry, number, found) {
   const [before, after] = [neighbour(-1), neighbour(1)];
-  const header = make("header", {},
-    make("nav", {},
+  const header = make("div", { class: "head" },
+    make("nav", { "aria-label": "Cases" },
       make("button", { type: "button", disabled: !before.length, onclick: () => turn(...before) }, "‹ previous"),
       make("button", { type: "button", disabled: !after.length, onclick: () => turn(...after) }, "next ›"),
       make("button", { type: "button", "aria-label": "Close", onclick: leave }, "✕")),
@@ -77,16 +77,16 @@ function caseParts(entry, number, found) {
     make("h2", { id: "case-title" }, entry.description),
     tabs(entry, number));
   const body = make("div", { class: "body", tabindex: -1 },
-    ...verdict(entry, number, found), ...values(found), ...evidence(entry.statuses[number], found),
+    ...verdict(entry, number, found), ...values(found), ...evidence(entry, number, found),
     ...again(found.again));
   return [header, body];
 }
 
 /** What explains a failure comes first; of what passed, the picture. */
-function evidence(status, found) {
+function evidence(entry, number, found) {
   const compared = comparison(found.comparison ?? []);
-  const [picture, timeline] = pictures(found.picture);
-  return status === "P"
+  const [picture, timeline] = pictures(found.picture, isVirtual(report.columns[number]) ? "virtual ms" : "ms");
+  return entry.statuses[number] === "P"
     ? [...picture, ...compared, ...timeline]
     : [...compared, ...causes(found.causes ?? []), ...picture, ...timeline];
 }
@@ -114,7 +114,7 @@ function tab(entry, number, isCurrent, name) {
 function verdict(entry, number, found) {
   const status = entry.statuses[number];
   const column = report.columns[number];
-  const after = RAN.includes(status) ? ` in ${duration(entry.times[number])}` : "";
+  const after = RAN.includes(status) ? ` in ${lasted(entry, number)}` : "";
   const how = `${column.adapter} (${[column.driver, `edition ${column.edition}`].filter(Boolean).join(", ")}) on ${column.topology}, ${column.time} time${column.server && `, server ${column.server}`}`;
   return [
     make("p", { class: `verdict ${status}` }, make("b", {}, STATUSES[status]), `${after} — ${how}`, found.reason ? `\n${found.reason}` : "",
@@ -167,14 +167,14 @@ function values({ expected, actual }) {
   if (expected === undefined && actual === undefined) return [];
   const lines = (text) => (text === undefined ? ["(nothing)"] : pretty(text).split("\n"));
   const rows = aligned(lines(expected), lines(actual)).map(([want, got]) => make("tr", {},
-    make("td", { class: want !== null && want !== got && "del" }, want ?? ""),
-    make("td", { class: got !== null && want !== got && "ins" }, got ?? "")));
-  return section("Expected and actual", table(["expected", "actual"], rows, "diff"));
+    make("td", { class: want !== null && want !== got && "want" }, want ?? ""),
+    make("td", { class: got !== null && want !== got && "got" }, got ?? "")));
+  return section("Expected and actual", table("Expected and actual", ["expected", "actual"], rows, "diff"));
 }
 
-function table(names, rows, kind) {
+function table(label, names, rows, kind) {
   const head = make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
-  return make("div", { class: "wide" }, make("table", { class: kind }, head, make("tbody", {}, ...rows)));
+  return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": label }, make("table", { class: kind }, head, make("tbody", {}, ...rows)));
 }
 
 // ---- Events ----
@@ -192,13 +192,14 @@ function comparison(rows) {
       make("td", { class: "sign", title: verdictOf }, SIGNS[verdictOf]),
       several ? make("td", {}, client) : null,
       make("td", {}, line ? String(line) : ""),
-      make("td", {}, expected ?? ""),
-      make("td", {}, first ? make("div", {}, make("span", { class: "flag" }, "first divergence")) : null,
+      make("td", { class: verdictOf !== "same" && expected && "want" }, expected ?? ""),
+      make("td", { class: verdictOf !== "same" && actual && "got" }, first ? make("div", {}, make("span", { class: "flag" }, "first divergence")) : null,
         actual ?? "", why ? make("div", { class: "why" }, why) : null));
   });
   const about = [...new Set(rows.map(([, , , , , , what]) => what))].join(" and ");
-  return section(`${about[0].toUpperCase()}${about.slice(1)}, expected and observed`,
-    table(["", ...(several ? ["client or operation"] : []), "line", "expected", "observed"], shown, "events"));
+  const title = `${about[0].toUpperCase()}${about.slice(1)}, expected and observed`;
+  return section(title,
+    table(title, ["", ...(several ? ["client or operation"] : []), "line", "expected", "observed"], shown, "events"));
 }
 
 function causes(sentences) {
@@ -208,12 +209,12 @@ function causes(sentences) {
 
 // ---- The picture and the timeline ----
 
-function pictures(text) {
+function pictures(text, clock) {
   if (!text) return [[], []];
   const svg = document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
   const drawing = make("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": "Sequence diagram" }, svg);
   const rows = [...svg.querySelectorAll("g > title")].flatMap(moments);
-  return [section("What happened", drawing), section("Timeline", table(["ms", "who", "what", ""], rows, "timeline"))];
+  return [section("What happened", drawing), section("Timeline", table("Timeline", [clock, "who", "what", "said"], rows, "timeline"))];
 }
 
 /** A row of the picture says in its title all that its moments have to say. */

@@ -50,6 +50,13 @@ function duration(milliseconds) {
   return `${milliseconds >= 10 ? milliseconds.toFixed(0) : milliseconds.toFixed(1)} ms`;
 }
 
+const isVirtual = (column) => column.time === "virtual";
+
+/** How long a case took; of virtual time that is said, since nobody waited for it. */
+function lasted(entry, number) {
+  return `${duration(entry.times[number])}${isVirtual(report.columns[number]) ? " of virtual time" : ""}`;
+}
+
 function letter(status) {
   return make("span", { class: `letter ${status}`, "aria-hidden": "true" }, status);
 }

@@ -55,6 +55,12 @@ function everyGroup() {
   return [...new Set(entries.flatMap((entry) => [entry.spec, entry.file]))];
 }
 
+/** Of a single run the failures are read, if there are any. */
+function groupsWithFailures() {
+  const failed = entries.filter((entry) => /[FU]/.test(entry.statuses));
+  return [...new Set(failed.flatMap((entry) => [entry.spec, entry.file]))];
+}
+
 function listen() {
   let typing = 0;
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
@@ -102,7 +108,8 @@ async function start() {
   legend();
   chooseColumns();
   if (entries.length * report.columns.length <= CELLS_AT_ONCE / 4) {
-    for (const name of everyGroup()) groups.plain.set(name, true);
+    const open = report.runs.length > 1 ? everyGroup() : groupsWithFailures();
+    for (const name of open) groups.plain.set(name, true);
   }
   listen();
   show();

@@ -16,7 +16,7 @@ function traits(columns, among) {
   const same = (name) => new Set(columns.map((each) => each[name])).size === 1;
   const [column] = columns;
   return [
-    various("time") && same("time") && `${column.time} time`,
+    (various("time") || isVirtual(column)) && same("time") && `${column.time} time`,
     various("server") && same("server") && column.server && `server ${column.server}`,
   ].filter(Boolean).join(" · ");
 }
@@ -60,11 +60,20 @@ function broken(name) {
   return make("span", {}, ...parts);
 }
 
-/** How many ended how; what was skipped counts only where nothing else was done. */
+/** How many passed of how many, and how many ended otherwise; in narrow columns with letters for words. */
 function summary(counts) {
-  const parts = ["P", "K", "U", "F"].filter((status) => counts[status])
-    .map((status) => make("span", { class: status }, status === "P" ? `${counts.P}` : `${counts[status]} ${status}`));
-  if (!parts.length) parts.push(make("span", { class: "zero" }, counts.N ? `${counts.N} N` : counts.S ? `${counts.S} S` : "–"));
+  const narrow = shownColumns.length > COMPACT_FROM;
+  const total = Object.entries(counts).reduce((sum, [status, count]) => (status === "-" ? sum : sum + count), 0);
+  const passed = counts.P ?? 0;
+  const parts = [];
+  if (!total) parts.push(make("span", { class: "zero" }, "–"));
+  else if (passed === total) parts.push(make("span", { class: "P" }, `${passed}`));
+  else parts.push(make("span", { class: passed ? "P" : "zero" }, narrow ? `${passed}/${total}` : `${passed} of ${total}`));
+  for (const status of ["F", "U", "K", "N", "S"]) {
+    if (!counts[status]) continue;
+    const word = narrow || "KUF".includes(status) ? status : STATUSES[status];
+    parts.push(make("span", { class: status }, `${counts[status]} ${word}`));
+  }
   const told = Object.entries(STATUSES).filter(([status]) => counts[status])
     .map(([status, name]) => `${counts[status]} ${name}`).join(", ");
   return make("div", { class: "sum", title: told }, ...parts.flatMap((part) => [part, " "]));

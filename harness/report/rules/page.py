@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
+from harness.pages import frame
 from harness.report.page import minute_of
 from harness.report.rules.notes import shown
 from harness.report.rules.rulebook import rules, specifications
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from harness.report.rules.rulebook import Rule, Specification
     from harness.report.rules.table import Driver, Evidence, RuleCell, RuleTable
 
-_SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
 _LETTERS: Final = {
     RuleVerdict.KEPT: "✓",
     RuleVerdict.BROKEN: "✗",
@@ -51,8 +50,6 @@ def build(table: RuleTable, *, created: str) -> str:
     drivers = table.drivers
     specs = specifications()
     parts = {
-        "style": (resources.files("harness.report") / "html" / "drivers.css").read_text(encoding="utf-8")
-        + _filters_style(specs),
         "facts": escape(f"{len(drivers)} drivers, made {created} by pushbackd {version()}"),
         "meanings": "".join(
             f"<dt>{_mark(verdict)} {verdict}</dt><dd>{escape(meaning)}</dd>"
@@ -62,8 +59,13 @@ def build(table: RuleTable, *, created: str) -> str:
         "numbers": _numbers(table),
         "tables": "".join(_section(spec, table) for spec in specs),
     }
-    template = (resources.files("harness.report") / "html" / "drivers.html").read_text(encoding="utf-8")
-    return _SLOT.sub(lambda slot: parts[slot[1]], template)
+    own = _file("drivers.css") + _filters_style(specs)
+    body = frame.filled(_file("drivers.html"), parts)
+    return frame.framed(body, title="Drivers and rules", sheets=("page",), own=own)
+
+
+def _file(name: str) -> str:
+    return (resources.files("harness.report") / "html" / name).read_text(encoding="utf-8")
 
 
 def _mark(verdict: RuleVerdict) -> str:
@@ -91,13 +93,11 @@ def _filters_style(specs: Sequence[Specification]) -> str:
 
 
 def _numbers(table: RuleTable) -> str:
-    head = "".join(f'<th scope="col">{verdict}</th>' for verdict in RuleVerdict)
     rows = []
     for driver in table.drivers:
         counts = table.counts(rules().values(), driver)
-        cells = "".join(f"<td>{counts[verdict]}</td>" for verdict in RuleVerdict)
-        rows.append(f'<tr><th scope="row">{_title(driver)}</th>{cells}</tr>')
-    return f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        rows.append((f"{driver.name} {driver.facts}", *(str(counts[verdict]) for verdict in RuleVerdict)))
+    return frame.table(("driver", *RuleVerdict), rows, caption="Rules by driver and verdict")
 
 
 def _section(spec: Specification, table: RuleTable) -> str:
@@ -167,5 +167,5 @@ def _parts(evidence: Evidence) -> Iterator[str]:
         yield f"<p>likely cause: {escape(cause)}</p>"
     lines = evidence.timeline[-_MOST_LINES:]
     if lines:
-        yield f"<pre>{escape(chr(10).join(lines))}</pre>"
+        yield f'<pre tabindex="0" role="region" aria-label="Timeline">{escape(chr(10).join(lines))}</pre>'
     yield f"<code>{escape(evidence.again)}</code>"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
-from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
+from harness.pages import frame
+from harness.pages.markup import escaped
 from harness.sim import parquet
-from harness.sim.article.pictures import TITLES, pictures
+from harness.sim.article import pictures
+from harness.sim.article.pictures import TITLES
 from harness.sim.article.prints import HEADINGS, cells, client_lines
 from harness.sim.article.scenario import DESCRIPTIONS
 from harness.sim.article.trial import repeats
@@ -43,22 +45,17 @@ def write_parquet(path: Path, trials: Sequence[ArticleTrial]) -> None:
 
 
 def write_pictures(folder: Path, trials: Sequence[ArticleTrial]) -> Iterator[Path]:
-    """Write every picture to a folder, which is made, and yield the paths.
-
-    Raises `OSError`, and `MissingPlotsError` without the extra `plots`.
-    """
-    for name, drawn in pictures(trials):
+    """Write every picture to a folder, which is made, and yield the paths. Raises `OSError`."""
+    for name, drawn in pictures.files(trials):
         path = folder / f"{name}.svg"
         write_whole(path, drawn)
         yield path
 
 
 def write_page(path: Path, trials: Sequence[ArticleTrial]) -> None:
-    """Write one page that holds everything and makes no requests.
-
-    Raises `OSError`, and `MissingPlotsError` without the extra `plots`.
-    """
-    write_whole(path, "\n".join(_page(trials)) + "\n")
+    """Write one page that holds everything and makes no requests. Raises `OSError`."""
+    page = frame.page("Retry intervals: the article's simulation", _sections(trials), facts=_facts(trials))
+    write_whole(path, page)
 
 
 def _rows(trials: Sequence[ArticleTrial]) -> Iterator[tuple[object, ...]]:
@@ -68,45 +65,32 @@ def _rows(trials: Sequence[ArticleTrial]) -> Iterator[tuple[object, ...]]:
             yield (str(trial.strategy), trial.tier, seed, *(float(row[name]) for name in COLUMNS))
 
 
-_HEAD: Final = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Retry intervals: the article's simulation</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
-table { border-collapse: collapse } th, td { padding: .2rem .7rem; text-align: right }
-th:first-child, td:first-child { text-align: left } tr + tr { border-top: 1px solid #ddd }
-svg { max-width: 100%; height: auto } .prints { display: flex; flex-wrap: wrap; gap: 1rem }
-</style>
-<h1>Retry intervals: the article's simulation</h1>"""
-
-
-def _page(trials: Sequence[ArticleTrial]) -> Iterator[str]:
+def _facts(trials: Sequence[ArticleTrial]) -> str:
     own = trials[0].parameters
     seeds = list(dict.fromkeys(trial.parameters.seed for trial in trials))
-    yield _HEAD
-    yield (
-        f"<p>{own.clients} clients, a request every {own.mean_gap:g} s each, given up after "
+    several = f" to {seeds[-1]}: medians, with the least and the most" if len(seeds) > 1 else ""
+    return (
+        f"{own.clients} clients, a request every {own.mean_gap:g} s each, given up after "
         f"{own.timeout:g} s. The server stops at {own.stops_at:g} s and runs again at "
-        f"{own.resumes_at:g} s. Seed {own.seed}"
-        + (f" to {seeds[-1]}: medians, with the least and the most" if len(seeds) > 1 else "")
-        + ".</p>"
+        f"{own.resumes_at:g} s. Seed {own.seed}{several}."
     )
-    yield "<table>"
-    yield f"<tr>{''.join(f'<th>{heading}</th>' for heading in HEADINGS)}</tr>"
-    for group in repeats(trials):
-        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells(group))}</tr>"
-    yield "</table>\n<ul>"
-    for strategy in dict.fromkeys(trial.strategy for trial in trials):
-        yield f"<li><b>{strategy}</b>: {DESCRIPTIONS[strategy]}</li>"
-    yield "</ul>"
-    for name, drawn in pictures(trials):
-        # What stands before the element is for a file of its own.
-        yield f"<h2>{TITLES[name]}</h2>\n{drawn[drawn.index('<svg') :]}"
-    yield "<h2>What the clients print</h2>\n<div class=prints>"
-    for trial, *_ in repeats(trials):
-        lines = "\n".join(client_lines(trial))
-        yield f"<div><h3>{escape(trial.tier_and_strategy)}</h3><pre>{lines}</pre></div>"
-    yield "</div>\n</html>"
+
+
+def _sections(trials: Sequence[ArticleTrial]) -> Iterator[str]:
+    rows = list(map(cells, repeats(trials)))
+    strategies = "".join(
+        f"<dt>{strategy}</dt><dd>{escaped(DESCRIPTIONS[strategy])}</dd>"
+        for strategy in dict.fromkeys(trial.strategy for trial in trials)
+    )
+    yield frame.section(
+        "The strategies compared",
+        frame.table(HEADINGS, rows, caption="The strategies compared", words=(0, 1)),
+        f"<h3>What they are</h3><dl>{strategies}</dl>",
+    )
+    for name, panels in pictures.pictures(trials):
+        yield frame.section(TITLES[name], frame.panels(panels, title=TITLES[name]))
+    prints = "".join(
+        f"<div><h3>{escaped(trial.tier_and_strategy)}</h3><pre>{escaped(chr(10).join(client_lines(trial)))}</pre></div>"
+        for trial, *_ in repeats(trials)
+    )
+    yield frame.section("What the clients print", f'<div class="prints">{prints}</div>')

@@ -79,7 +79,7 @@ def table(trials: Sequence[ArticleTrial]) -> list[str]:
 
 HEADINGS: Final = (
     *("strategy", "tier", "OK/s before", "stopped", "after", "attempts per success", "recovers after"),
-    *("caught up after", "peak concurrency", "p50", "p99"),
+    *("caught up after", "peak concurrency", "p50 of successes", "p99 of successes"),
 )
 _WORDS: Final = 2
 """The first columns, which are words; numbers are aligned at their end."""

@@ -77,27 +77,39 @@ def _row(claim: Claim, side: Side, outcome: FleetOutcome) -> dict[str, Any]:
 
 def table(claim: Claim, report: Mapping[str, Any]) -> str:
     """Return a report as text, with what it shows and where it would mislead."""
+    headings, rows = grid(report)
     width = max(len(side.name) for side in claim.sides) + 2
-    head = "".join(f"{phase.name:>12}" for phase in claim.phases)
+    widths = [*(12 for _ in claim.phases), 10, 10, 9]
     lines = [
         claim.title,
         claim.setting,
         f"{report['clients']:,} clients, capacity {report['capacity']:g}/s, seed {report['seed']}",
         "",
-        f"{'goodput per second':{width}}{head}{'failed':>10}{'attempts':>10}{'p99':>9}",
+        *(
+            f"{name:{width}}" + "".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
+            for name, *cells in (headings, *rows)
+        ),
     ]
-    lines += [_line(row, width) for row in report["sides"]]
     return "\n".join([*lines, "", f"Shows: {claim.shows}", "", f"Misleads: {claim.misleads}"])
 
 
-def _line(row: Mapping[str, Any], width: int) -> str:
-    goodput = "".join(f"{value:12.1f}" for value in row["goodput"].values())
+def grid(report: Mapping[str, Any]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the headings and the rows of a report's table; the latency is that of successes."""
+    phases = list(report["sides"][0]["goodput"])
+    return ("goodput per second", *phases, "failed", "attempts", "p99"), [
+        _cells(row) for row in report["sides"]
+    ]
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     failed = row["failed"] / row["offered"] if row["offered"] else 0.0
     attempts, latency = row["attempts_per_success"], row["latency_p99"]
     return (
-        f"{row['side']:{width}}{goodput}{failed:10.1%}"
-        f"{'never' if attempts is None else f'{attempts:.2f}':>10}"
-        f"{'never' if latency is None else f'{latency:.2f} s':>9}"
+        row["side"],
+        *(f"{value:.1f}" for value in row["goodput"].values()),
+        f"{failed:.1%}",
+        "never" if attempts is None else f"{attempts:.2f}",
+        "never" if latency is None else f"{latency:.2f} s",
     )
 
 

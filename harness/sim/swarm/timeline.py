@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.reference.results import event_of
 from harness.explaining.journal import CaseTimeline, two_columns
+from harness.pages import frame
+from harness.pages.markup import escaped
 from harness.report import picture
 from harness.running.result import Moment
 
@@ -26,35 +28,6 @@ _NOISE: Final = frozenset(
     }
 )
 """Events of drivers that say nothing beside those that follow them."""
-
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; }}
-code, pre {{ font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; }}
-.wide {{ overflow-x: auto; }}
-{style}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p><code>{schedule}</code></p>
-<p>{summary}</p>
-<ul>
-{violations}
-</ul>
-<div class="wide" tabindex="0" role="region" aria-label="Timeline">
-{drawing}
-</div>
-</body>
-</html>
-"""
 
 
 def moments_of(run: SwarmRun) -> tuple[Moment, ...]:
@@ -101,15 +74,39 @@ def text_of(run: SwarmRun, verdict: ScheduleVerdict) -> Iterator[str]:
 
 def page_of(run: SwarmRun, verdict: ScheduleVerdict, *, title: str) -> str:
     """Return the timeline as an HTML page of its own, with a picture and no script."""
-    violations = "\n".join(f"<li>{escape(text)}</li>" for _, text in verdict.violations)
-    return _PAGE.format(
-        title=escape(title),
-        style=picture.style(),
-        schedule=escape(verdict.text),
-        summary=escape(summary_of(verdict)),
-        violations=violations,
-        drawing=picture.drawing(moments_of(run), title=title),
+    moments = moments_of(run)
+    again = f"pushbackd simulate swarm --schedule {shlex.quote(verdict.text)}"
+    said = "No violations" if verdict.passed else f"{len(verdict.violations)} violations"
+    violations = "".join(f"<li>{escaped(text)}</li>" for _, text in verdict.violations)
+    faults = [
+        (each.kind, each.target or "all", f"{each.start:.3f} s", f"{each.end:.3f} s")
+        for each in run.history.faults
+    ]
+    sections = (
+        frame.section(
+            "Verdict",
+            f'<p><b class="seal {"good" if verdict.passed else "bad"}">{said}</b></p>',
+            f"<ul>{violations}</ul>" if violations else "",
+            f"<h3>Run it again</h3><pre>{escaped(again)}</pre>",
+        ),
+        frame.section(
+            "Faults",
+            frame.table(
+                ("fault", "server", "begins", "ends"), faults, caption="Faults, in virtual time", words=(0, 1)
+            ),
+        ),
+        frame.section(
+            "What happened",
+            frame.paragraph("Times are milliseconds of virtual time."),
+            frame.scrolling(picture.scrolling(moments, title=title), label="Sequence diagram", tall=True),
+        ),
+        frame.section(
+            "As text",
+            "<details><summary>Clients on the left, servers on the right</summary>"
+            f"<pre>{escaped(chr(10).join(two_columns(moments)))}</pre></details>",
+        ),
     )
+    return frame.page(title, sections, facts=summary_of(verdict), sheets=(*frame.SHEETS, "sequence"))
 
 
 def summary_of(verdict: ScheduleVerdict) -> str:

@@ -102,7 +102,6 @@ def test_rows_are_written(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pictures_and_a_page_are_written(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need the extra plots")
     done = article("--plot", tmp_path / "pictures", "--html", tmp_path / "page.html")
     assert done.exit_code == 0, done.output
     assert len(list((tmp_path / "pictures").glob("article-*.svg"))) == 5
@@ -112,8 +111,6 @@ def test_pictures_and_a_page_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("library", "option", "cure"),
     [
-        ("matplotlib", "--plot", "pip install 'pushbackd[plots]'"),
-        ("matplotlib", "--html", "pip install 'pushbackd[plots]'"),
         ("pyarrow", "--parquet", "pip install 'pushbackd[simulation]'"),
     ],
 )

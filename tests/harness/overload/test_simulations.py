@@ -52,7 +52,6 @@ def test_probing_says_where_it_settled(pushbackd: Any) -> None:
 
 @pytest.mark.parametrize("name", ["overload", "probing"])
 def test_figures_are_drawn_beside_the_table(pushbackd: Any, name: str, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="figures need the extra plots")
     figure = tmp_path / "figure.svg"
     result = pushbackd("simulate", name, "--seconds", 2, "--plot", figure)
     assert result.exit_code == 0, result.output

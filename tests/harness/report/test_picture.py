@@ -9,7 +9,8 @@ from made_results import HOSTILE, answered, asked, hit, marked, retried, served
 
 from harness.explaining.journal import TimelineEvent
 from harness.explaining.sequence import Lane, RowKind, read
-from harness.report.picture import drawing, style, svg
+from harness.pages import style
+from harness.report.picture import drawing, svg
 from harness.running.result import Moment
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -152,7 +153,7 @@ def test_a_picture_is_a_file_of_its_own_with_a_title_and_a_description() -> None
     assert (
         root.findtext(f"{NAMESPACE}desc") == "commands: 2, failed: 1, retries: 1, fail point hits: 1; 206 ms"
     )
-    assert root.findtext(f"{NAMESPACE}style") == style()
+    assert root.findtext(f"{NAMESPACE}style") == style.palette() + style.sheet("sequence")
     assert root.get("role") == "img"
 
 

@@ -82,15 +82,16 @@ def test_a_cell_has_a_letter_beside_its_colour_and_the_time_that_it_took(page: P
 
 
 def test_every_column_has_its_totals(page: Page) -> None:
-    assert page.texts("thead .sum") == ["3 1 K 1 U 2 F", "4"]
-    assert page.texts(".spec .sum") == ["2", "2", "1 1 K 1 U 2 F", "2"]
+    assert page.texts("thead .sum") == ["3 of 8 2 F 1 U 1 K 1 skipped", "4"]
+    assert page.texts(".spec .sum") == ["2", "2", "1 of 6 2 F 1 U 1 K 1 skipped", "2"]
 
 
 def test_a_click_on_a_cell_opens_the_case_with_all_that_explains_it(page: Page) -> None:
     page.one(".case .cell.F").click()
     text = page.one("#case .body").text
     for told in (
-        "failed in 13 ms — reference (edition 2026-07-08) on replicaset, virtual time, server 8.2.3",
+        "failed in 13 ms of virtual time — reference (edition 2026-07-08) on replicaset, virtual time,",
+        "server 8.2.3",
         "events[1].command.txnNumber: must be 1, is 2",
         "retryable-writes/insertOne.yml:31",
         "first divergence",
@@ -99,7 +100,7 @@ def test_a_click_on_a_cell_opens_the_case_with_all_that_explains_it(page: Page) 
         "pushbackd conform retryable-writes/insertOne.yml",
     ):
         assert told in text
-    assert [text.strip() for text in page.texts(".diff .del, .diff .ins")] == [
+    assert [text.strip() for text in page.texts(".diff .want, .diff .got")] == [
         '"txnNumber": 1',
         '"txnNumber": 2',
     ]
@@ -284,3 +285,29 @@ def test_a_report_of_one_case_opens_it_and_its_matrix_is_a_key_away(chromium: Pa
     page.one("#case .body").send_keys(Keys.ESCAPE)
     assert page.texts(".case .name") == ["insert once"]
     assert not page.all("#case[open]")
+
+
+def test_of_a_single_run_the_failures_are_open_and_what_passed_is_not(chromium: Page, tmp_path: Path) -> None:
+    passed = result("passes", group="sessions/all-is-well")
+    page = chromium.open(written(tmp_path, [failed(), passed]))
+    assert page.texts(".case .name") == ["insert once"]
+    assert [text.split("\n")[0] for text in page.texts(".spec .name")] == ["retryable-writes", "sessions"]
+    page = chromium.open(written(tmp_path, [passed]))
+    assert page.texts(".case .name") == [] or page.one("#case h2").text == "passes"
+
+
+def test_what_was_expected_is_green_and_what_came_is_red(page: Page) -> None:
+    page.one(".case .cell.F").click()
+    page.one("#case .picture")
+    colour = "return getComputedStyle(document.querySelector(arguments[0])).backgroundColor"
+    wanted, got = (page.run(colour, f"#case .diff .{kind}") for kind in ("want", "got"))
+    assert wanted == page.run("return getComputedStyle(document.querySelector('.letter.P')).backgroundColor")
+    assert got == page.run("return getComputedStyle(document.querySelector('.letter.F')).backgroundColor")
+    assert page.all("#case .events .want")
+    assert page.all("#case .events .got")
+
+
+def test_virtual_time_says_so(page: Page) -> None:
+    assert "virtual time" in page.texts("thead th")[1] + page.texts("thead th")[2]
+    page.one(".case .cell.F").click()
+    assert page.texts("#case .timeline th")[0] == "virtual ms"

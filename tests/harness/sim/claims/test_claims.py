@@ -153,7 +153,6 @@ def test_the_claims_are_listed_by_their_names(pushbackd: Any) -> None:
 def test_a_claim_is_a_table_with_its_words_and_a_figure_of_the_same_bytes_each_time(
     pushbackd: Any, tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib", reason="figures need the extra plots")
     arguments = ("simulate", "claim", "jitter", "--clients", CLIENTS)
     figures = [tmp_path / "one.svg", tmp_path / "two.svg"]
     first, _ = (pushbackd(*arguments, "--plot", figure) for figure in figures)
