@@ -53,6 +53,8 @@ class Watch:
             "balancers": [balancer.address for balancer in cluster.balancers],
             "servers": [server(node, now) for node in cluster.servers],
             "verdicts": self._tally.verdicts(),
+            "latency": self._tally.history.latency(now),
+            "history": self._tally.history.rows(now),
             "journal": {"lastSeq": cluster.journal.last_seq, "dropped": cluster.journal.dropped},
             **{name: held for name, held in parts.items() if name not in _OWN},
             **lists,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from fakeserver.control.web.history import RequestHistory
 from fakeserver.deployment.records.events import CommandFinished
 from mongowire.codes import Category
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fakeserver.deployment.records.journal import Journal
+    from fakeserver.deployment.records.record import Record
 
 VERDICTS: Final = ("ok", "writeError", "error", "rejected", "disconnect", "silence")
 """The verdicts, as `verdict_of` names them."""
@@ -43,6 +45,7 @@ class RequestTally:
         self._journal = journal
         self._seq = 0
         self._counted: Counter[tuple[str, str, str]] = Counter()
+        self.history = RequestHistory()
 
     def catch_up(self) -> None:
         """Count what is new."""
@@ -51,7 +54,16 @@ class RequestTally:
             if isinstance(event, CommandFinished):
                 code = str(event.outcome) if isinstance(event.outcome, int) else ""
                 self._count(verdict_of(event), event.name, code)
+                self._remember(record, event)
             self._seq = record.seq
+
+    def _remember(self, record: Record, event: CommandFinished) -> None:
+        """Add a request to the history; how long a getMore takes is often for the client to say."""
+        if event.name in _HEARTBEATS:
+            return
+        details = None if event.name == "getMore" else record.details
+        duration = None if details is None else record.at - details.arrived
+        self.history.take(record.at, verdict_of(event), duration)
 
     def _count(self, verdict: str, command: str, code: str) -> None:
         key = verdict, command, code

@@ -41,7 +41,6 @@ export function toast(text) {
 }
 
 export function duration(seconds) {
-  if (seconds === 0) return "0 s";
   if (seconds < 0.001) return "< 1 ms";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 300) return `${+seconds.toFixed(1)} s`;

@@ -1,7 +1,7 @@
 // What is in force now, each with the verb that ends it.
 
 import { perform } from "./door.js";
-import { $, duration, h, show, toast } from "./dom.js";
+import { $, count, duration, h, show, toast } from "./dom.js";
 
 function ofServer(server) {
   const node = server.name;
@@ -42,6 +42,19 @@ function failPoints(state) {
   });
 }
 
+// The rates that servers limit, and the servers that have the same numbers.
+function byNumbers(limited) {
+  const by = new Map();
+  for (const server of limited) {
+    const numbers = ["requests", "connections"].filter((what) => server.limits[what].on).map((what) => {
+      const { rate, burstSeconds, maxQueueDepth } = server.limits[what];
+      return `${what === "requests" ? "requests" : "new connections"} ${count(rate)}/s, burst ${duration(burstSeconds)}${maxQueueDepth ? `, queue ${count(maxQueueDepth)}` : ""}`;
+    }).join("; ");
+    by.set(numbers, [...(by.get(numbers) ?? []), server.name]);
+  }
+  return by;
+}
+
 function entries(state) {
   const found = [...state.servers.flatMap(ofServer), ...failPoints(state)];
   if (state.partitioned) {
@@ -50,7 +63,9 @@ function entries(state) {
     found.push(["network", `divided: ${[...islands.values()].map((names) => names.join(" ")).join(" | ")}`, "heal", {}]);
   }
   const limited = state.servers.filter((each) => each.limits.requests.on || each.limits.connections.on);
-  if (limited.length) found.push(["limits", `rates on ${limited.length === state.servers.length ? "every server" : limited.map((each) => each.name).join(", ")}`, "limits", { off: true }]);
+  for (const [numbers, names] of byNumbers(limited)) {
+    found.push(["limits", `${numbers} · on ${names.length === state.servers.length ? "every server" : names.join(", ")}`, "limits", { off: true }]);
+  }
   if (state.shedding) found.push(["shedding", `${+(state.shedding.share * 100).toFixed(1)} % of ${state.shedding.seen} operations`, "shed", { share: 0 }]);
   for (const each of state.rules ?? []) if (!each.over) found.push([each.id, told(each), "removeRule", { id: each.id }]);
   for (const each of state.faults ?? []) if (!each.over) found.push([each.id, told(each), "removeFault", { id: each.id }]);

@@ -1,6 +1,6 @@
-// Requests of each second by verdict, and in all.
+// Requests by verdict: of the last minute by second, or of ten minutes, which the server keeps; and how long they took.
 
-import { $, count, h, s, show } from "./dom.js";
+import { $, count, duration, h, s, show } from "./dom.js";
 
 const SECONDS = 60;
 const VERDICTS = {
@@ -8,6 +8,12 @@ const VERDICTS = {
   disconnect: "disconnected", silence: "no answer",
 };
 const [WIDTH, HEIGHT] = [600, 132];
+const STEP = 10; // seconds of a bar of ten minutes
+const RANGES = {
+  minute: { bars: SECONDS, seconds: 1, from: "60 s ago", said: "the last minute" },
+  long: { bars: 60, seconds: STEP, from: "10 min ago", said: "the last ten minutes" },
+};
+let range = "minute";
 
 const buckets = new Map();
 let last = null;
@@ -32,13 +38,23 @@ function nice(most) {
   return [1, 2, 5, 10].map((step) => step * power).find((each) => each >= most);
 }
 
-function chart(now) {
-  const first = Math.floor(now) - SECONDS + 1;
-  const top = nice(Math.max(4, ...[...buckets.values()].map(sum)));
-  const step = WIDTH / SECONDS;
+// The bars of what is shown, by the number of the bar's time, and the number of the newest.
+function bars(state) {
+  if (range === "minute") return [buckets, Math.floor(state.now)];
+  return [new Map(state.history.map((row) => [row.from / STEP, row.verdicts])), Math.floor(state.now / STEP)];
+}
+
+function chart(state) {
+  const shown = RANGES[range];
+  const [counted, newest] = bars(state);
+  const first = newest - shown.bars + 1;
+  const now = state.now;
+  const top = nice(Math.max(4 * shown.seconds, ...[...counted.values()].map(sum)));
+  const step = WIDTH / shown.bars;
   const parts = [0.5, 1].flatMap((share) => [
     s("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * (1 - share), y2: HEIGHT * (1 - share) })]);
-  for (const [second, bucket] of buckets) {
+  for (const [second, bucket] of counted) {
+    if (second < first) continue;
     let y = HEIGHT;
     for (const verdict of Object.keys(VERDICTS)) {
       const height = ((bucket[verdict] ?? 0) / top) * HEIGHT;
@@ -49,17 +65,28 @@ function chart(now) {
   }
   const recent = sum(buckets.get(Math.floor(now) - 1));
   return [
-    s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `Requests a second over the last minute; ${recent} in the last second` }, parts),
-    h("span", { class: "axis top" }, `${count(top)}/s`), h("span", { class: "axis half" }, top < 10 ? String(top / 2) : count(top / 2)),
-    h("span", { class: "axis from" }, "60 s ago"), h("span", { class: "axis now" }, "now"),
+    s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `Requests a second over ${shown.said}; ${recent} in the last second` }, parts),
+    h("span", { class: "axis top" }, `${count(top / shown.seconds)}/s`), h("span", { class: "axis half" }, String(+(top / 2 / shown.seconds).toFixed(1))),
+    h("span", { class: "axis from" }, shown.from), h("span", { class: "axis now" }, "now"),
   ];
 }
 
 export function drawRequests(state) {
   enter(state);
-  show($("#chart"), `${Math.floor(state.now)} ${JSON.stringify(state.verdicts)}`, () => chart(state.now));
+  show($("#chart"), `${range} ${Math.floor(state.now)} ${JSON.stringify(state.verdicts)}`, () => chart(state));
+  const { p50, p90, p99 } = state.latency;
+  const words = Object.entries({ p50, p90, p99 }).filter(([, value]) => value !== null).map(([name, value]) => `${name} ${duration(value)}`);
+  $("#latency").textContent = words.length ? `${words.join(" · ")} over the last minute, without getMore` : "";
   const total = sum(state.verdicts);
   $("#requests-facts").textContent = `${count(sum(buckets.get(Math.floor(state.now) - 1)))} a second · ${count(total)} in all, without heartbeats`;
   show($("#verdicts"), JSON.stringify(state.verdicts), () => Object.entries(VERDICTS).map(([verdict, name]) =>
     h("li", { class: state.verdicts[verdict] ? null : "none" }, h("i", { class: `swatch ${verdict}` }), name, " ", h("b", {}, count(state.verdicts[verdict] ?? 0)))));
+}
+
+for (const button of document.querySelectorAll("#ranges button")) {
+  button.addEventListener("click", () => {
+    range = button.dataset.range;
+    for (const each of document.querySelectorAll("#ranges button")) each.setAttribute("aria-pressed", each === button);
+    if (last) drawRequests(last);
+  });
 }

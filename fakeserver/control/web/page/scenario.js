@@ -35,7 +35,7 @@ export function drawScenario(state) {
   const last = Math.max(elapsed * 1.02, ...times.map((each) => each.until ?? (each.at ?? 0) + (each.lasting ?? each.every ?? 0)));
   const whole = WHOLE.find((each) => each > last) ?? last;
   const over = steps.every((each) => each.state === "over" || each.state === "failed");
-  $("#scenario-facts").textContent = `${duration(Math.floor(elapsed))}${over ? " · over" : ""} · ${scenario.description}`;
+  $("#scenario-facts").textContent = `${elapsed < 1 ? "just begun" : duration(Math.floor(elapsed))}${over ? " · over" : ""} · ${scenario.description}`;
   const share = (seconds) => `${Math.min(100, (seconds / whole) * 100)}%`;
   const signature = JSON.stringify([steps.map(({ next, ...rest }) => rest), Math.round(whole)]);
   show($("#timeline"), signature, () => [
@@ -47,7 +47,7 @@ export function drawScenario(state) {
         h("span", { class: "track" }, marks, marks.length ? null : h("small", { class: "waits" }, "when it is met")));
     })),
     h("i", { class: "cursor", "aria-hidden": "true" }),
-    h("div", { class: "scale" }, [0, 0.25, 0.5, 0.75, 1].map((part) => h("span", {}, duration(whole * part)))),
+    h("div", { class: "scale" }, [0, 0.25, 0.5, 0.75, 1].map((part) => h("span", {}, part ? duration(whole * part) : "begin"))),
   ]);
   const cursor = $("#timeline .cursor");
   cursor.style.setProperty("--at", elapsed / whole);

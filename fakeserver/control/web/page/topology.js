@@ -163,10 +163,11 @@ export function drawTopology(state) {
   const signature = JSON.stringify([seen, state.sets, state.balancers]);
   show($("#stage"), signature, () => stage(state));
   requestAnimationFrame(() => drawLinks(state));
-  const running = state.servers.filter((each) => each.process === "running").length;
+  const running = state.servers.filter((each) => each.process === "running" || each.process === "unreachable").length;
+  const cutOff = state.servers.filter((each) => each.process === "unreachable").length;
   const primaries = state.sets.filter((set) => !set.primary).map((set) => `no primary in ${set.name}`);
   $("#topology-facts").textContent = [
-    `${running} of ${many(state.servers.length, "server")} running`, ...primaries,
+    `${running} of ${many(state.servers.length, "server")} running`, ...(cutOff ? [`${count(cutOff)} cut off`] : []), ...primaries,
     ...(state.partitioned ? ["network divided"] : []),
   ].join(" · ");
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import MISSING, Page, browser
+from browsing import MISSING, MISSING_AXE, Page, browser
 from pymongo import MongoClient
 from selenium.webdriver.common.keys import Keys
 
@@ -163,3 +164,62 @@ def test_everything_has_a_name_and_a_place_on_a_phone_in_the_dark(page: Page) ->
     finally:
         page.chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.emulate()
+
+
+@pytest.mark.skipif(bool(MISSING_AXE), reason=MISSING_AXE)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(390, 844), (1280, 900)], ids=["phone", "desk"])
+def test_axe_finds_nothing(
+    page: Page, running: BackgroundCluster, size: tuple[int, int], scheme: str
+) -> None:
+    running.control.perform("limits", {"requests": 100, "connections": 50})
+    running.control.perform("pause", {"node": "node2"})
+    page.emulate(prefers_color_scheme=scheme)
+    try:
+        with page.sized(*size):
+            page.until(lambda: page.texts("#faults b").count("limits") == 1)
+            page.until(lambda: process(page, "node2") == "paused")
+            assert page.violations() == []
+            assert page.beyond() == []
+    finally:
+        running.control.perform("resume", {"node": "node2"})
+        running.control.perform("limits", {"off": True})
+        page.emulate()
+
+
+def test_limits_in_force_say_their_numbers(page: Page, running: BackgroundCluster) -> None:
+    running.control.perform("limits", {"requests": 70, "requestsBurst": 2})
+    try:
+        page.until(lambda: "limits" in page.texts("#faults b"))
+        assert "requests 70/s, burst 2 s · on every server" in page.texts("#faults .what")
+    finally:
+        running.control.perform("limits", {"off": True})
+
+
+def test_a_server_that_is_cut_off_still_runs(page: Page, running: BackgroundCluster) -> None:
+    running.control.perform("partition", {"groups": [["node0", "node1", "clients"], ["node2"]]})
+    try:
+        page.until(lambda: process(page, "node2") == "unreachable")
+        assert page.texts("#topology-facts")[0].startswith("3 of 3 servers running · 1 cut off")
+    finally:
+        running.control.perform("heal")
+
+
+def test_requests_have_percentiles_and_ten_minutes(page: Page, running: BackgroundCluster) -> None:
+    with MongoClient[dict[str, Any]](running.uri) as client:
+        client.shop.orders.insert_one({})
+    page.until(lambda: page.texts("#latency")[0].startswith("p50 "))
+    page.one("#ranges [data-range=long]").click()
+    page.until(lambda: page.texts("#chart .from") == ["10 min ago"])
+    page.until(lambda: page.run("return document.querySelectorAll('#chart .bar.ok').length"))
+    assert "the last ten minutes" in page.one("#chart svg").get_attribute("aria-label")
+
+
+def test_addresses_and_drivers_are_whole_and_no_age_is_zero(page: Page) -> None:
+    page.until(lambda: page.all("#clients tbody tr"))
+    clipped = page.run(
+        "return [...document.querySelectorAll('#clients td, #uri, .server .name')].filter("
+        "each => each.scrollWidth > each.clientWidth + 1 && each.clientWidth).map(each => each.textContent)"
+    )
+    assert clipped == []
+    assert not re.search(r"\b0 s\b", text(page, "main"))
