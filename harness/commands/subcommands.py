@@ -27,6 +27,7 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "explain": Subcommand("explain", "Run one case and show the events of driver and servers."),
     "fail-point": Subcommand("control", "Set fail points on a running server."),
     "govern": Subcommand("govern", "Let a policy set the request rate limiter of a running server."),
+    "hunt": Subcommand("hunt", "Find the places of a command that do not bear a fault."),
     "journal": Subcommand("control", "Read the journal of a running server, and verify it."),
     "limits": Subcommand("control", "Limit the requests and connections of a running server."),
     "lint": Subcommand("lint", "Check scenarios without running them."),

@@ -35,6 +35,7 @@ PORTS = {"mongowire/system.py"}
 
 WALL_CLOCK = {
     "harness/adapters/serving.py",
+    "harness/hunt/program.py",
     "harness/overload/demo.py",
     "harness/running/interruption.py",
 }

@@ -1,0 +1,107 @@
+"""`pushbackd hunt`: each fault at each place of a command."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fakeserver.assembly.description import describe
+from harness.commands.options.types import Count, FilePath, SeedNumber
+from harness.commands.output.errors import bad_input
+from harness.hunt import invariants
+from harness.hunt.baseline import BaselineError
+from harness.hunt.hunting import Hunt
+from harness.hunt.planning import Facts
+from harness.hunt.program import Programs
+from harness.hunt.terminal import lines, progress_line
+from harness.hunt.trial import Setting
+from harness.hunt.wishes import wishes_of
+from mongowire.documents.arguments import duration
+from mongowire.documents.errors import ControlError, DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from harness.hunt.hunting import Report
+
+_JOBS_MAX: Final = 64
+
+
+class _Duration(click.ParamType[float]):
+    """A time with a unit: 90s, 5m."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return duration(value)
+        except ControlError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("hunt", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--budget", type=_Duration(), default="3m", show_default=True, help="Time for all trials: 90s, 5m."
+)
+@click.option("--seed", type=SeedNumber(), default=0, show_default=True, help="Seed of the order of trials.")
+@click.option("--jobs", type=Count(1, _JOBS_MAX), help="Trials at a time.  [default: two for each processor]")
+@click.option("--faults", metavar="NAMES", help="Only these faults, separated by commas.  [default: all]")
+@click.option(
+    "--only", metavar="TRIAL", multiple=True, help="Only this trial, as a hunt prints it: 'FAULT @ PLACE'."
+)
+@click.option(
+    "--invariants", "file", type=FilePath(dir_okay=False), help="File with what must hold after each run."
+)
+@click.option(
+    "--confirm", type=Count(0, 100), default=3, show_default=True, help="Repetitions of what was found."
+)
+@click.option(
+    "--restart", type=Count(0, 100), default=0, show_default=True, help="Runs again of a command that failed."
+)
+@click.option(
+    "--topology",
+    metavar="NAME",
+    default="replicaset",
+    show_default=True,
+    help="Topology of the deployment: single, replicaset, sharded or load-balanced.",
+)
+@click.option("--scenario", metavar="FILE", help="Scenario for servers, with the deployment and its data.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
+def command(
+    *, words: tuple[str, ...], file: Path | None, topology: str, scenario: str | None, **given: Any
+) -> int:
+    """Run COMMAND again and again, with one fault at one place each time, and judge what becomes of it.
+
+    COMMAND finds the connection string in `MONGODB_URI`. It is run without faults first. The exit code is 0
+    if every trial held, 1 if a bug was found, and 2 if COMMAND fails without any fault.
+    """
+    if words[0].startswith("-"):
+        raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
+    if shutil.which(words[0]) is None:
+        raise click.ClickException(f"{words[0]}: no such command")
+    with bad_input(ControlError, DocumentError, ValueError, OSError):
+        described = {"scenario": scenario} if scenario else {"topology": topology}
+        description = describe(described | {"seed": given["seed"]})
+        wishes = wishes_of(given, None if file is None else invariants.read(file))
+    setting = Setting(description.started, Programs(words), restarts=given["restart"])
+    facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False)
+    with bad_input(BaselineError, OSError):
+        report = Hunt(setting, facts, wishes, _progress()).run()
+    for line in lines(report, shlex.join(words)):
+        click.echo(line)
+    return 130 if report.interrupted else 1 if report.confirmed else 0
+
+
+def _progress() -> Callable[[Report], None]:
+    """Return what is called after each trial: it writes over a line of the terminal, if there is one."""
+
+    def show(report: Report) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{progress_line(report)}\x1b[K", err=True, nl=False)
+
+    return show

@@ -1,0 +1,21 @@
+"""Hunt: each fault at each place of a command, judged against its clean runs.
+
+    shapes       a command -> the shape of its statement, values left out
+    places       the stable name of each request of an application
+    faults       the faults: at which places each applies, and whether a right client masks it
+    wire         the record of a trial, which strikes the requests that are meant
+    program      the command as a process
+    trial        one run of the command against a deployment of its own
+    documents    the final documents, up to ids and times
+    effects      what the oplog applied, for what was applied twice
+    baseline     the clean runs: what is the same in all of them
+    judging      an outcome against the baseline: findings
+    invariants   what the user says must hold
+    planning     which fault at which place comes first
+    findings     the bugs: findings, grouped by their cause
+    wishes       what the user asks of a hunt
+    hunting      the loop: clean runs, trials, confirmation, within a budget
+    terminal     its report for a terminal
+
+docs/HUNT.md is the page for users.
+"""

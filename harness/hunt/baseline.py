@@ -1,0 +1,141 @@
+"""The clean runs: the places of an application, and what is the same whenever nothing fails."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from harness.hunt.documents import Path, canonical, differences, varying
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from harness.hunt.documents import Difference
+    from harness.hunt.effects import Field
+    from harness.hunt.places import Place, Request
+    from harness.hunt.trial import Outcome
+
+_FACTOR: Final = 5
+_PATIENCE: Final = 12.0
+"""Seconds that a trial may take beside a multiple of a clean run."""
+_TELLS_OF_TROUBLE: Final = re.compile(
+    r"retr|attempt|tries|fail|error|second|elapsed| ms\b|took", re.IGNORECASE
+)
+_LINE_LEAST: Final = 1
+
+
+class BaselineError(ValueError):
+    """The command cannot be hunted: it fails without any fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the clean runs have in common."""
+
+    code: int
+    seconds: float
+    """How long the slowest one took."""
+    clean: Mapping[str, Counter[str]]
+    """The final documents."""
+    varying: frozenset[Path]
+    """The fields that differ from run to run."""
+    loose: frozenset[str]
+    """The collections that differ in more than fields, and are not compared."""
+    net: Mapping[Field, float]
+    places: Mapping[Place, Request]
+    """Each place, in the order in which they came, with a request that was there."""
+    lines: frozenset[str]
+    """The lines of output that every clean run has."""
+    connections: int
+    open_transactions: int
+    open_cursors: int
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """How many requests of each name came, at most."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Outcome], ignore: Collection[str] = ()) -> Baseline:
+        """Return the baseline of clean runs; `ignore` names collections, and fields of collections.
+
+        Raises `BaselineError`.
+        """
+        first = runs[0]
+        for run in runs:
+            if run.code is None:
+                raise BaselineError("the command does not end, with no fault at all")
+            if run.code != 0:
+                raise BaselineError(
+                    f"the command ends with exit code {run.code}, with no fault at all:\n{tail(run)}"
+                )
+        fields, loose = varying([run.contents for run in runs])
+        fields |= {path for name in ignore for path in _fields(name, first.contents)}
+        loose |= frozenset(ignore)
+        return cls(
+            0,
+            max(run.ended.seconds for run in runs),
+            {name: texts for name, texts in canonical(first.contents, fields).items() if name not in loose},
+            fields,
+            loose,
+            _common(runs),
+            _places(runs),
+            frozenset.intersection(*(frozenset(stable_lines(run)) for run in runs)),
+            max(run.connections for run in runs),
+            max(run.open_transactions for run in runs),
+            max(run.open_cursors for run in runs),
+            _most([Counter(each.place.kind for each in run.requests if each.attempt == 1) for run in runs]),
+        )
+
+    @property
+    def limit(self) -> float:
+        """The seconds after which a trial hangs."""
+        return self.seconds * _FACTOR + _PATIENCE
+
+    def differences(self, outcome: Outcome) -> list[Difference]:
+        """Return how the final documents of a trial differ."""
+        texts = canonical(outcome.contents, self.varying)
+        return differences(self.clean, {name: each for name, each in texts.items() if name not in self.loose})
+
+    def missing_lines(self, outcome: Outcome) -> list[str]:
+        """Return the lines of output that every clean run has, and the trial has not."""
+        there = set(stable_lines(outcome))
+        return sorted(line for line in self.lines if line not in there)
+
+
+def stable_lines(outcome: Outcome) -> list[str]:
+    """Return the lines of output that say what was done, and not how long it took or how often it failed."""
+    lines = (line.strip() for line in outcome.ended.output.splitlines())
+    return [line for line in lines if len(line) > _LINE_LEAST and not _TELLS_OF_TROUBLE.search(line)]
+
+
+def tail(outcome: Outcome, lines: int = 15) -> str:
+    """Return the end of what a command wrote."""
+    written = [*outcome.ended.output.splitlines(), *outcome.ended.errors.splitlines()]
+    return "\n".join(written[-lines:])
+
+
+def _places(runs: Sequence[Outcome]) -> dict[Place, Request]:
+    """Return the places that most runs have, in the order of the first run."""
+    counts = Counter(place for run in runs for place in {each.place for each in run.requests})
+    found: dict[Place, Request] = {}
+    for run in runs:
+        for request in run.requests:
+            if counts[request.place] * 2 > len(runs):
+                found.setdefault(request.place, request)
+    return found
+
+
+def _fields(name: str, namespaces: Collection[str]) -> Iterator[Path]:
+    """Yield the field that `collection.field` names, if there is such a collection."""
+    yield from (
+        Path(each, name.removeprefix(f"{each}.")) for each in namespaces if name.startswith(f"{each}.")
+    )
+
+
+def _common(runs: Sequence[Outcome]) -> dict[Field, float]:
+    """Return the changes that were the same in every run."""
+    return {name: value for name, value in runs[0].net.items() if all(run.net[name] == value for run in runs)}
+
+
+def _most(counts: Sequence[Counter[tuple[str, str]]]) -> dict[tuple[str, str], int]:
+    return {kind: max(each[kind] for each in counts) for kind in set().union(*counts)}

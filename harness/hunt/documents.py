@@ -1,0 +1,202 @@
+"""Documents of two runs, compared: as multisets, up to ids and times, references kept.
+
+What differs from run to run by itself is no difference: ids, instants, counters of attempts, and every field
+whose values differed among the clean runs. An id stands for the document that has it, so an order still
+belongs to its customer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bson import Binary, ObjectId, Timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+SPARED: Final = frozenset({"admin", "config", "local"})
+"""The databases that servers write themselves."""
+
+Contents = dict[str, list[dict[str, Any]]]
+"""Documents by namespace."""
+
+_ID: Final = re.compile(
+    r"[0-9a-fA-F]{24}|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}|[0-9a-f]{32,64}"
+)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d.*)?")
+_COUNTER: Final = re.compile(
+    r"_*(attempts?|tries|retries|retry_?count|num_?(attempts|retries)|failures|errors?|last_?error)",
+    re.IGNORECASE,
+)
+_MOMENT: Final = re.compile(r".*(_at|At|_time|Time|timestamp|Timestamp|_ms|Millis|duration|elapsed)")
+_EPOCHS: Final = ((1.5e9, 2.5e9), (1.5e12, 2.5e12))
+"""Numbers that are instants: seconds and milliseconds since 1970."""
+_UUIDS: Final = frozenset({3, 4})
+_VARIES: Final = "<varies>"
+_REFERENCES: Final = 2
+"""So many times ids are replaced by what they stand for: an order, its customer, the customer's country."""
+
+
+class Path(NamedTuple):
+    """A field of a collection; elements of arrays share a path."""
+
+    namespace: str
+    field: str
+
+
+class Difference(NamedTuple):
+    """What a collection has too few of, and too many, beside a clean run."""
+
+    namespace: str
+    missing: Counter[str]
+    extra: Counter[str]
+
+    def __str__(self) -> str:
+        said = []
+        if self.missing:
+            said.append(f"{_counted(self.missing)} missing: {_shown(self.missing)}")
+        if self.extra:
+            said.append(f"{_counted(self.extra)} too many: {_shown(self.extra)}")
+        return f"{self.namespace} has " + ", and ".join(said)
+
+
+def is_id(value: Any) -> bool:
+    """Return whether a value looks like an id that a program or a driver draws."""
+    if isinstance(value, ObjectId):
+        return True
+    if isinstance(value, Binary):
+        return value.subtype in _UUIDS
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def is_counter(name: str) -> bool:
+    """Return whether a field counts attempts or times something, which a fault may change."""
+    return _COUNTER.fullmatch(name) is not None or _MOMENT.fullmatch(name) is not None
+
+
+def canonical(contents: Contents, varying: Collection[Path] = ()) -> dict[str, Counter[str]]:
+    """Return the documents of each collection as texts, the same for runs that did the same."""
+    names: Mapping[Any, str] = {}
+    for _ in range(_REFERENCES):
+        names = {
+            document["_id"]: f"<{_Writer(namespace, varying, names).text(document)}>"
+            for namespace, documents in contents.items()
+            for document in documents
+            if is_id(document.get("_id"))
+        }
+    return {
+        namespace: Counter(_Writer(namespace, varying, names).text(each) for each in documents)
+        for namespace, documents in contents.items()
+        if documents
+    }
+
+
+def varying(runs: Sequence[Contents]) -> tuple[frozenset[Path], frozenset[str]]:
+    """Return the fields whose values differ among runs, and the collections that differ even without them."""
+    found: set[Path] = set()
+    for namespace in _differing([canonical(run) for run in runs]):
+        values = [_values(namespace, run.get(namespace, [])) for run in runs]
+        paths = set().union(*values)
+        found |= {path for path in paths if any(each.get(path) != values[0].get(path) for each in values)}
+    return frozenset(found), frozenset(_differing([canonical(run, found) for run in runs]))
+
+
+def differences(clean: Mapping[str, Counter[str]], other: Mapping[str, Counter[str]]) -> list[Difference]:
+    """Return how the collections of a run differ from those of a clean one."""
+    empty: Counter[str] = Counter()
+    found = []
+    for namespace in sorted({*clean, *other}):
+        expected, actual = clean.get(namespace, empty), other.get(namespace, empty)
+        if expected != actual:
+            found.append(Difference(namespace, expected - actual, actual - expected))
+    return found
+
+
+class _Writer:
+    """Writes the documents of a collection, with names for the ids that it knows."""
+
+    def __init__(self, namespace: str, varying: Collection[Path], names: Mapping[Any, str]) -> None:
+        self._namespace = namespace
+        self._varying = varying
+        self._names = names
+
+    def text(self, document: Mapping[str, Any]) -> str:
+        return self._document(document, "", own=document.get("_id"))
+
+    def _document(self, document: Mapping[str, Any], prefix: str, own: Any = None) -> str:
+        written = []
+        for name in sorted(document):
+            path = f"{prefix}{name}"
+            value = document[name]
+            if name == "_id" and not prefix and is_id(own):
+                written.append("_id: <id>")
+            elif Path(self._namespace, path) in self._varying or is_counter(name):
+                written.append(f"{name}: {_VARIES}")
+            else:
+                written.append(f"{name}: {self._value(value, path)}")
+        return "{" + ", ".join(written) + "}"
+
+    def _value(self, value: Any, path: str) -> str:
+        if isinstance(value, dict):
+            return self._document(value, f"{path}.")
+        if isinstance(value, list):
+            return "[" + ", ".join(self._value(each, path) for each in value) + "]"
+        if is_id(value):
+            return self._names.get(value, "<id>")
+        return "<time>" if _is_time(value) else _plain(value)
+
+
+def _is_time(value: Any) -> bool:
+    if isinstance(value, dt.datetime | Timestamp):
+        return True
+    if isinstance(value, str):
+        return _TIME.fullmatch(value) is not None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and any(least < value < most for least, most in _EPOCHS)
+
+
+def _plain(value: Any) -> str:
+    """Return a value as text; a whole number is one number, whatever its type."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(int(value)) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+
+
+def _values(namespace: str, documents: Sequence[Mapping[str, Any]]) -> dict[Path, Counter[str]]:
+    """Return the values of each field over all documents."""
+    found: dict[Path, Counter[str]] = {}
+    writer = _Writer(namespace, (), {})
+    for document in documents:
+        for path, value in _leaves(document):
+            found.setdefault(Path(namespace, path), Counter())[writer._value(value, path)] += 1  # noqa: SLF001
+    return found
+
+
+def _leaves(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _differing(runs: Sequence[Mapping[str, Counter[str]]]) -> list[str]:
+    namespaces = {name for run in runs for name in run}
+    return sorted(name for name in namespaces if any(run.get(name) != runs[0].get(name) for run in runs))
+
+
+_SHOWN: Final = 3
+_TEXT_MOST: Final = 160
+
+
+def _counted(texts: Counter[str]) -> str:
+    count = texts.total()
+    return "1 document" if count == 1 else f"{count} documents"
+
+
+def _shown(texts: Counter[str]) -> str:
+    shown = [text if len(text) <= _TEXT_MOST else text[:_TEXT_MOST] + "…" for text in list(texts)[:_SHOWN]]
+    return ", ".join([*shown, *(["…"] if len(texts) > _SHOWN else [])])

@@ -1,0 +1,299 @@
+"""The faults of a hunt: where each applies, what it does there, and whether a right client masks it.
+
+A fault is *masked* by a right client where its driver retries, resumes or waits by itself (or where a retry
+loop around a transaction does): the command must then end as in a clean run. Any other fault may be reported
+to the user, by another exit code; it may not be swallowed, applied twice, or end in a hang.
+
+A strike is performed by the deployment's own rules, faults of bytes and verbs, on the connection of the
+request and just before the server reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from mongowire.codes import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from harness.hunt.places import Request
+
+OUTAGE_SECONDS: Final = 3.0
+"""The time in which an outage refuses every request of its shape."""
+UNDONE_AFTER: Final = 1.0
+_SLOW: Final = "250ms"
+_AWAY: Final = "300ms"
+_OPERATION_MOST: Final = 4
+"""An operation's attempts that are struck at most: more than any driver makes."""
+
+
+class Reach(Enum):
+    """Which requests a fault strikes."""
+
+    ONCE = "once"
+    """The request itself."""
+    OPERATION = "operation"
+    """Each attempt of its operation, so that the driver's own retries do not help."""
+    SHAPE = "shape"
+    """Every request of its name, for some seconds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fault:
+    """A fault. `rule`, `bytes` and `verbs` are what the control performs; times and connection are added."""
+
+    name: str
+    words: str
+    """What becomes of the request, in the past tense, behind its name."""
+    applies: Callable[[Request], bool]
+    masked: Callable[[Request], bool]
+    promise: int
+    """How often such a fault finds a bug, beside the others; the highest is tried first."""
+    reach: Reach = Reach.ONCE
+    rule: tuple[Mapping[str, Any], ...] = ()
+    bytes: Mapping[str, Any] | None = None
+    verbs: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    undone_by: tuple[str, Mapping[str, Any]] | None = None
+    """The verb that ends it, `UNDONE_AFTER` seconds later."""
+    replica_set: bool = False
+    """It needs members of a replica set."""
+    may_hang: bool = False
+    """A client without a time limit waits for ever, as it was told to: that is a note, and no bug."""
+
+    @property
+    def most(self) -> int | None:
+        """The requests that it strikes at most, None for any number."""
+        return {Reach.ONCE: 1, Reach.OPERATION: _OPERATION_MOST, Reach.SHAPE: None}[self.reach]
+
+
+def _always(_: Request) -> bool:
+    return True
+
+
+def _never(_: Request) -> bool:
+    return False
+
+
+def _retried(request: Request) -> bool:
+    """Retryable reads and writes; within a transaction the loop around it, for its transient errors."""
+    return request.is_retried or request.in_transaction
+
+
+def _once_retried(request: Request) -> bool:
+    return request.is_retried
+
+
+def _after_overload(request: Request) -> bool:
+    return request.is_retried and request.knows_backpressure
+
+
+def _acknowledged(request: Request) -> bool:
+    return (request.command.get("writeConcern") or {}).get("w") != 0
+
+
+def _writes(request: Request) -> bool:
+    return request.is_write and not request.in_transaction and _acknowledged(request)
+
+
+def _ends_transaction(request: Request) -> bool:
+    return request.name == "commitTransaction"
+
+
+def _in_transaction(request: Request) -> bool:
+    return request.in_transaction
+
+
+def _goes_on(request: Request) -> bool:
+    return request.name == "getMore" and not request.streams
+
+
+def _watches(request: Request) -> bool:
+    return request.name == "getMore" and request.streams
+
+
+def _plain(request: Request) -> bool:
+    return not request.streams and _acknowledged(request)
+
+
+def _of_one_member(request: Request) -> bool:
+    """Whether a write says itself that one member's acknowledgement is enough."""
+    return _writes(request) and (request.command.get("writeConcern") or {}).get("w") == 1
+
+
+_LOST_REPLY: Final = {"at": "beforeReply", "do": {"cut": 0}}
+_OVERLOAD: Final = [Label.SYSTEM_OVERLOADED, Label.RETRYABLE]
+_REFUSED: Final = {"error": 462, "labels": [str(each) for each in _OVERLOAD]}
+_FAILED: Final = {"error": 1, "labels": [], "message": "the hunt made this request fail"}
+
+FAULTS: Final = (
+    Fault(
+        "error",
+        "failed with an error that is not retryable",
+        _plain,
+        _never,
+        95,
+        rule=(_FAILED,),
+    ),
+    Fault(
+        "unacknowledged",
+        "was carried out, and its acknowledgement failed (write concern timeout)",
+        _writes,
+        _never,
+        90,
+        rule=({"writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}},),
+    ),
+    Fault(
+        "lost-replies",
+        "was carried out, and its reply was lost, at each attempt",
+        _plain,
+        _never,
+        88,
+        Reach.OPERATION,
+        bytes=_LOST_REPLY,
+    ),
+    Fault(
+        "conflict",
+        "met a write conflict",
+        _in_transaction,
+        _always,
+        92,
+        rule=({"error": 112, "labels": [str(Label.TRANSIENT_TRANSACTION)]},),
+    ),
+    Fault(
+        "commit-unknown",
+        "was carried out, and its result remained unknown",
+        _ends_transaction,
+        _never,
+        91,
+        rule=({"writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}},),
+    ),
+    Fault(
+        "cursor-lost",
+        "found its cursor gone",
+        _goes_on,
+        _never,
+        93,
+        rule=({"error": 43, "labels": []},),
+    ),
+    Fault(
+        "stream-lost",
+        "found that the history of its change stream is lost",
+        _watches,
+        _never,
+        94,
+        rule=({"error": 286, "labels": ["NonResumableChangeStreamError"]},),
+    ),
+    Fault(
+        "stream-broken",
+        "failed with an error that a change stream resumes after",
+        _watches,
+        _always,
+        80,
+        rule=({"error": 91, "labels": ["ResumableChangeStreamError"]},),
+    ),
+    Fault(
+        "lost-reply",
+        "was carried out, and its reply was lost",
+        _plain,
+        _retried,
+        85,
+        bytes=_LOST_REPLY,
+    ),
+    Fault("slow", "took a quarter of a second longer", _plain, _always, 75, rule=({"delay": _SLOW},)),
+    Fault(
+        "outage",
+        "failed, as all of its kind did for three seconds",
+        _plain,
+        _never,
+        60,
+        Reach.SHAPE,
+        rule=(_FAILED,),
+    ),
+    Fault(
+        "lost-requests",
+        "was lost before the server acted, at each attempt",
+        _plain,
+        _never,
+        58,
+        Reach.OPERATION,
+        rule=({"close": True},),
+    ),
+    Fault("silent", "was never answered", _plain, _never, 56, rule=({"silence": True},), may_hang=True),
+    Fault(
+        "lost-request",
+        "was lost before the server acted",
+        _plain,
+        _retried,
+        54,
+        rule=({"close": True},),
+    ),
+    Fault(
+        "retryable-error",
+        "failed with an error that is retryable",
+        _plain,
+        _once_retried,
+        52,
+        rule=({"error": 91},),
+    ),
+    Fault("overloaded", "was refused as overload", _plain, _after_overload, 50, rule=(_REFUSED,)),
+    Fault(
+        "overloaded-for-long",
+        "was refused as overload, at each attempt",
+        _plain,
+        _never,
+        48,
+        Reach.OPERATION,
+        rule=(_REFUSED,),
+    ),
+    Fault(
+        "step-down",
+        "met a primary that had just stepped down",
+        _plain,
+        _once_retried,
+        46,
+        verbs=(("stepDown", {"seconds": 1}),),
+        replica_set=True,
+    ),
+    Fault(
+        "stale",
+        "was followed by a second in which a secondary lagged",
+        _writes,
+        _always,
+        87,
+        verbs=(("hold", {"node": "secondary"}),),
+        undone_by=("release", {"node": "secondary"}),
+        replica_set=True,
+    ),
+    Fault(
+        "rolled-back",
+        "was acknowledged by one member, which lost it in a failover",
+        _of_one_member,
+        _never,
+        86,
+        verbs=(("rollBack", {"seconds": 0.3}),),
+        replica_set=True,
+    ),
+    Fault(
+        "refused",
+        "was lost, and new connections were refused for 300 ms",
+        _plain,
+        _once_retried,
+        40,
+        rule=({"close": True},),
+        verbs=(("addFault", {"fault": {"at": "accept", "do": {"reset": True}, "for": _AWAY}}),),
+    ),
+    Fault(
+        "truncated",
+        "was carried out, and its reply was cut short",
+        _plain,
+        _never,
+        30,
+        bytes={"at": "reply", "do": {"truncate": 6}},
+    ),
+)
+"""All faults, by name below."""
+
+BY_NAME: Final[Mapping[str, Fault]] = {fault.name: fault for fault in FAULTS}

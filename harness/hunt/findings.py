@@ -1,0 +1,89 @@
+"""Bugs: the findings of trials, grouped by their cause.
+
+Two trials found the same bug if their findings are of one kind, about the same collections, and were caused
+at places of the same shape. The shortest of them, with one fault, stands for the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.hunt.judging import Finding, Judgement, Kind
+    from harness.hunt.trial import Outcome
+    from harness.hunt.wire import Strike
+
+
+class Cause(NamedTuple):
+    """What the trials of one bug share."""
+
+    kind: Kind
+    about: tuple[str, ...]
+    shapes: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Trial:
+    """A trial and its judgement."""
+
+    number: int
+    outcome: Outcome
+    judgement: Judgement
+
+    @property
+    def strikes(self) -> tuple[Strike, ...]:
+        """The faults of the trial."""
+        return self.outcome.strikes
+
+
+@dataclass(slots=True)
+class Bug:
+    """A cause, the trial that stands for it, and how often it came again."""
+
+    cause: Cause
+    finding: Finding
+    trial: Trial
+    others: list[Trial] = field(default_factory=list)
+    again: int = 0
+    """How many of the repetitions failed in the same way."""
+    repeated: int = 0
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it came again, or was never asked to."""
+        return self.again > 0 or not self.repeated
+
+    @property
+    def rate(self) -> str:
+        """How often it came, of all runs of this trial."""
+        return f"{self.again + 1} of {self.repeated + 1} runs"
+
+    @property
+    def only(self) -> str:
+        """The trial as `--only` takes it."""
+        return " + ".join(map(str, self.trial.strikes))
+
+
+def causes(trial: Trial) -> list[tuple[Cause, Finding]]:
+    """Return the causes that a trial stands for, with their findings: the first finding alone names the bug.
+
+    One wrong step breaks several rules at once; the order of the rules is from the symptom that says most.
+    """
+    shapes = tuple(sorted({strike.place.kind for strike in trial.strikes}))
+    return [(Cause(finding.kind, finding.about, shapes), finding) for finding in trial.judgement.findings[:1]]
+
+
+def grouped(trials: Sequence[Trial]) -> list[Bug]:
+    """Return the bugs that trials have found, in the order in which they were found."""
+    found: dict[Cause, Bug] = {}
+    for trial in sorted(trials, key=lambda each: (len(each.strikes), each.number)):
+        for cause, finding in causes(trial):
+            known = found.get(cause)
+            if known is None:
+                found[cause] = Bug(cause, finding, trial)
+            else:
+                known.others.append(trial)
+    return sorted(found.values(), key=lambda bug: bug.trial.number)

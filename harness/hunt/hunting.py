@@ -1,0 +1,174 @@
+"""A hunt: clean runs, then trials by their promise until the budget is used up, then every bug once more.
+
+Trials run side by side, each with a deployment and a process of its own. They may do so only if clean runs
+may: a program that wants a port for itself fails beside another one, and is then run alone.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from harness.hunt.baseline import Baseline, BaselineError
+from harness.hunt.findings import Bug, Trial, grouped
+from harness.hunt.judging import Judgement, judge
+from harness.hunt.planning import Facts, singles
+from harness.hunt.program import now
+from harness.hunt.trial import Setting, run
+from mongowire.system import SeededRng
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from harness.hunt.trial import Outcome
+    from harness.hunt.wire import Strike
+    from harness.hunt.wishes import Wishes
+
+_FIRST_LIMIT: Final = 300.0
+"""Seconds that a clean run may take."""
+_CLEAN_MORE: Final = 2
+_LOOK: Final = 0.25
+_KEPT_FOR_CONFIRMATION: Final = 0.2
+"""The share of the budget that is kept for repeating what was found."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a hunt found, as far as it came."""
+
+    baseline: Baseline
+    wishes: Wishes
+    planned: int = 0
+    trials: list[Trial] = field(default_factory=list)
+    bugs: list[Bug] = field(default_factory=list)
+    seconds: float = 0.0
+    jobs: int = 1
+    interrupted: bool = False
+
+    @property
+    def confirmed(self) -> list[Bug]:
+        """The bugs that came again."""
+        return [bug for bug in self.bugs if bug.is_confirmed]
+
+
+class Hunt:
+    """One hunt. `progress` is called after each trial, with the report so far."""
+
+    def __init__(
+        self, setting: Setting, facts: Facts, wishes: Wishes, progress: Callable[[Report], None]
+    ) -> None:
+        self._setting = setting
+        self._facts = facts
+        self._wishes = wishes
+        self._progress = progress
+        self._end = now() + wishes.budget
+        self._began = now()
+        self._numbers = 0
+        self.report: Report
+        """What was found so far; there once the clean runs are over."""
+
+    def run(self) -> Report:
+        """Hunt until every trial is over, or the budget. Raises `BaselineError`, and `OSError`."""
+        baseline, jobs = self._clean()
+        self.report = Report(baseline, self._wishes, jobs=jobs)
+        plan = self._plan(baseline)
+        self.report.planned = len(plan)
+        try:
+            self._try(plan, jobs)
+            self.report.bugs = grouped([each for each in self.report.trials if each.judgement.findings])
+            self._confirm(jobs)
+        except KeyboardInterrupt:
+            self._setting.programs.end_all()
+            self.report.interrupted = True
+            self.report.bugs = grouped([each for each in self.report.trials if each.judgement.findings])
+        self.report.seconds = now() - self._began
+        return self.report
+
+    def _clean(self) -> tuple[Baseline, int]:
+        """Return the baseline, and how many trials may run at a time."""
+        first = run(self._setting, (), _FIRST_LIMIT)
+        self._baseline([first])
+        limit = first.ended.seconds * 10 + _FIRST_LIMIT / 10
+        jobs = self._wishes.jobs
+        if jobs > 1:
+            with ThreadPoolExecutor(jobs) as pool:
+                beside = list(pool.map(lambda number: run(self._setting, (), limit, number), range(jobs)))
+            if all(each.code == 0 for each in beside):
+                return self._baseline([first, *beside]), jobs
+        more = [run(self._setting, (), limit) for _ in range(_CLEAN_MORE)]
+        try:
+            return self._baseline([first, *more]), 1
+        except BaselineError as error:
+            raise BaselineError(f"of three clean runs one fails: {error}") from None
+
+    def _baseline(self, runs: Sequence[Outcome]) -> Baseline:
+        invariants = self._wishes.invariants
+        return Baseline.of(runs, () if invariants is None else invariants.ignore)
+
+    def _plan(self, baseline: Baseline) -> Sequence[tuple[Strike, ...]]:
+        if self._wishes.only:
+            return self._wishes.only
+        facts = self._facts._replace(
+            reads_secondaries=any(each.role == "secondary" for each in baseline.places.values())
+        )
+        strikes = singles(baseline, facts, SeededRng(self._wishes.seed, "hunt"), self._wishes.faults)
+        return [(strike,) for strike in strikes]
+
+    def _try(self, plan: Sequence[tuple[Strike, ...]], jobs: int) -> None:
+        reserve = self._wishes.budget * _KEPT_FOR_CONFIRMATION
+        waiting = iter(plan)
+        for strikes, outcome in self._side_by_side(waiting, jobs, self._end - reserve):
+            self._numbers += 1
+            judgement = judge(self.report.baseline, outcome, self._wishes.invariants)
+            self.report.trials.append(Trial(self._numbers, outcome, judgement))
+            self.report.seconds = now() - self._began
+            self._progress(self.report)
+            del strikes
+
+    def _confirm(self, jobs: int) -> None:
+        """Repeat each bug: once in any case, and then as often as the budget allows."""
+        for turn in range(self._wishes.confirmations):
+            bugs = {bug.trial.strikes: bug for bug in self.report.bugs}
+            end = self._end if turn else math.inf
+            for strikes, outcome in self._side_by_side(iter(bugs), jobs, end):
+                bug = bugs[strikes]
+                judgement = judge(self.report.baseline, outcome, self._wishes.invariants)
+                bug.repeated += 1
+                bug.again += any(each.kind is bug.cause.kind for each in judgement.findings)
+
+    def _side_by_side(
+        self, plan: Iterator[tuple[Strike, ...]], jobs: int, end: float
+    ) -> Iterator[tuple[tuple[Strike, ...], Outcome]]:
+        """Yield outcomes as they come; begin no trial after `end`."""
+        running: dict[Future[Outcome], tuple[Strike, ...]] = {}
+        pool = ThreadPoolExecutor(jobs)
+        try:
+            while True:
+                while len(running) < jobs and now() < end and (strikes := next(plan, None)) is not None:
+                    running[pool.submit(self._trial, strikes)] = strikes
+                if not running:
+                    return
+                for future in wait(running, _LOOK, FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+        except BaseException:
+            self._setting.programs.end_all()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _trial(self, strikes: tuple[Strike, ...]) -> Outcome:
+        invariants = self._wishes.invariants
+        limit = self.report.baseline.limit
+        if invariants is not None and invariants.within is not None:
+            limit = invariants.within
+        return run(self._setting, strikes, limit, self._numbers)
+
+
+def statuses(judgements: Sequence[Judgement]) -> dict[str, int]:
+    """Return how many trials ended in each way."""
+    found: dict[str, int] = {}
+    for each in judgements:
+        found[each.status] = found.get(each.status, 0) + 1
+    return found

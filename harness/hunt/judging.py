@@ -1,0 +1,317 @@
+"""The judgement of a trial: its outcome, against the clean runs and the invariants of the user.
+
+Rules, each a function from the case to the findings that it makes:
+
+    hangs            the command does not end; for one that nobody answers and that has no time limit, a note
+    stands still     it fails long after its last request: a worker died, and others waited for it
+    fails            a fault that a right client masks reaches the user, or ends a worker for good
+    other documents  it ends as if all was well, and the database says otherwise
+    other output     it ends as if all was well, and does not say what it says in a clean run
+    applied twice    it reports an error, and has done more than a clean run does
+    left open        transactions or cursors that a clean run does not leave
+    storms           requests without a growing wait, connections without end
+    invariants       what the user said must hold
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.hunt.documents import canonical
+from harness.hunt.faults import OUTAGE_SECONDS, Reach
+from harness.hunt.wire import attempts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from harness.hunt.baseline import Baseline
+    from harness.hunt.invariants import Invariants
+    from harness.hunt.places import Request
+    from harness.hunt.trial import Outcome
+
+_STANDSTILL: Final = 5.0
+"""Seconds without a request before the end, beyond those of a clean run, that say nobody worked any more."""
+_STORM_RATE: Final = 12.0
+"""Requests a second, over an outage, that are a storm when the waits between them do not grow."""
+_GROWTH: Final = 1.5
+_ERROR_MOST: Final = 160
+_CONNECTIONS_FACTOR: Final = 3
+_CONNECTIONS_MORE: Final = 12
+_PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-long"})
+_POLLS: Final = 5
+"""So many requests of one name in a clean run, most of them with nothing found, are those of a worker."""
+
+
+class Kind(Enum):
+    """The kinds of findings; the value is its heading."""
+
+    HANG = "the command hangs"
+    STANDSTILL = "the command stands still, and fails in the end"
+    FAILS = "an error that a right client masks reaches the user"
+    WORKER = "a worker ends for good"
+    DOCUMENTS = "the command succeeds, and the documents are other ones"
+    OUTPUT = "the command succeeds, and says something else"
+    TWICE = "something is applied twice"
+    TRANSACTION = "a transaction is left open"
+    CURSOR = "a cursor is left open"
+    RETRY_STORM = "a retry storm"
+    CONNECTION_STORM = "a connection storm"
+    INVARIANT = "an invariant is broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a trial did wrong. `about` are the collections or the invariant, for the grouping."""
+
+    kind: Kind
+    words: str
+    about: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was found of a trial; `notes` are no bugs."""
+
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    reached: bool = True
+    reported: bool = False
+    """The command told its user of the fault, by its exit code."""
+
+    @property
+    def status(self) -> str:
+        """The word for the matrix."""
+        if not self.reached:
+            return "not reached"
+        if self.findings:
+            return "failed"
+        return "reported" if self.reported else "held"
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    baseline: Baseline
+    outcome: Outcome
+    invariants: Invariants | None
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether a right client masks all of the faults that were met."""
+        faults = {strike.fault.name: strike.fault for strike in self.outcome.strikes}
+        struck = self.outcome.struck
+        first = {request.operation: request for request in reversed(struck)}
+        return all(faults[each.struck].masked(each) for each in first.values())
+
+    @property
+    def may_hang(self) -> bool:
+        return any(strike.fault.may_hang for strike in self.outcome.strikes)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome.code == self.baseline.code
+
+
+def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = None) -> Judgement:
+    """Return what is wrong with a trial."""
+    if len(outcome.unreached) == len(outcome.strikes):
+        return Judgement(reached=False)
+    case = _Case(baseline, outcome, invariants)
+    notes: list[str] = []
+    if outcome.code is None and case.may_hang and not _must_answer(invariants):
+        notes.append("it waits without a time limit for a reply that never comes")
+        return Judgement(notes=tuple(notes))
+    found = tuple(finding for rule in _RULES for finding in rule(case))
+    return Judgement(found, tuple(notes), reported=not case.succeeded)
+
+
+def _must_answer(invariants: Invariants | None) -> bool:
+    return invariants is not None and invariants.within is not None
+
+
+def _hangs(case: _Case) -> Iterator[Finding]:
+    outcome = case.outcome
+    if outcome.code is None:
+        yield Finding(
+            Kind.HANG,
+            f"it had not ended after {outcome.ended.seconds:.0f} s, {outcome.idle:.0f} s after its last"
+            f" request; a clean run takes {case.baseline.seconds:.1f} s",
+        )
+
+
+def _stands_still(case: _Case) -> Iterator[Finding]:
+    outcome, clean = case.outcome, case.baseline
+    if outcome.code is None or case.succeeded or case.may_hang:
+        return
+    if outcome.idle > clean.seconds + _STANDSTILL:
+        yield Finding(
+            Kind.STANDSTILL,
+            f"it failed with exit code {outcome.code}, {outcome.idle:.0f} s after its last request:"
+            " what did the work had ended, and nobody noticed",
+        )
+
+
+def _fails(case: _Case) -> Iterator[Finding]:
+    outcome = case.outcome
+    if outcome.code is None or case.succeeded:
+        return
+    must = case.invariants is not None and case.invariants.succeeds
+    if case.is_masked or must:
+        yield Finding(Kind.FAILS, f"exit code {outcome.code}: {_last_error(outcome)}")
+    elif outcome.restarts == 0 and _is_worker(case):
+        yield Finding(Kind.WORKER, f"exit code {outcome.code}: {_last_error(outcome)}")
+
+
+def _is_worker(case: _Case) -> bool:
+    """Return whether the command is a worker that one passing fault has ended: it had asked again and again.
+
+    A fault that passes is one that says nothing about the request: of the network, of overload.
+    """
+    struck = case.outcome.struck
+    polled = Counter(each.place.kind for each in case.outcome.requests if each.attempt == 1)
+    return any(
+        each.struck in _PASSING
+        and max(polled[each.place.kind], case.baseline.counts.get(each.place.kind, 0)) >= _POLLS
+        and _finds_nothing(case.outcome, each)
+        for each in struck
+    )
+
+
+def _finds_nothing(outcome: Outcome, struck: Request) -> bool:
+    """Return whether most requests of a name found nothing: they ask for work that is to come."""
+    replies = [each.reply for each in outcome.requests if each.place.kind == struck.place.kind and each.reply]
+    empty = sum(1 for reply in replies if reply.get("value", reply) is None or _is_empty(reply))
+    return empty * 2 > len(replies)
+
+
+def _is_empty(reply: Mapping[str, Any]) -> bool:
+    cursor = reply.get("cursor")
+    return isinstance(cursor, dict) and not (cursor.get("firstBatch") or cursor.get("nextBatch"))
+
+
+def _other_documents(case: _Case) -> Iterator[Finding]:
+    if not case.succeeded:
+        return
+    found = case.baseline.differences(case.outcome)
+    if found:
+        yield Finding(Kind.DOCUMENTS, "; ".join(map(str, found)), tuple(each.namespace for each in found))
+
+
+def _other_output(case: _Case) -> Iterator[Finding]:
+    if not case.succeeded or case.baseline.differences(case.outcome):
+        return
+    if missing := case.baseline.missing_lines(case.outcome):
+        yield Finding(Kind.OUTPUT, f"it did not write {missing[0]!r}", ("output",))
+
+
+def _twice(case: _Case) -> Iterator[Finding]:
+    """Find what went beyond a clean run that reports an error; what is missing there was reported."""
+    if case.succeeded:
+        return
+    texts = canonical(case.outcome.contents, case.baseline.varying)
+    for namespace, clean in case.baseline.clean.items():
+        actual = texts.get(namespace, Counter())
+        more = [text for text, count in actual.items() if text in clean and count > clean[text]]
+        if more:
+            yield Finding(
+                Kind.TWICE,
+                f"{namespace} has {more[0]} {actual[more[0]]} times, a clean run {clean[more[0]]} times",
+                (namespace,),
+            )
+    for field, change in case.outcome.net.items():
+        clean_change = case.baseline.net.get(field)
+        if clean_change and change / clean_change > 1:
+            yield Finding(
+                Kind.TWICE,
+                f"{field.namespace}: {field.path} of {field.document} has changed by {change},"
+                f" in a clean run by {clean_change}",
+                (field.namespace,),
+            )
+
+
+def _left_open(case: _Case) -> Iterator[Finding]:
+    outcome, clean = case.outcome, case.baseline
+    if not case.succeeded:
+        return
+    if outcome.open_transactions > clean.open_transactions:
+        count = outcome.open_transactions
+        yield Finding(Kind.TRANSACTION, f"{count} when the command had ended, with its locks")
+    lost = sum(1 for request in outcome.struck if request.reply is None or not request.is_ok)
+    if outcome.open_cursors > clean.open_cursors + lost:
+        yield Finding(Kind.CURSOR, f"{outcome.open_cursors} when the command had ended")
+
+
+def _retry_storm(case: _Case) -> Iterator[Finding]:
+    for strike in case.outcome.strikes:
+        if strike.fault.reach is not Reach.SHAPE:
+            continue
+        struck = [request.at for request in case.outcome.struck if request.place.kind == strike.place.kind]
+        waits = [later - before for before, later in pairwise(struck)]
+        usual = case.baseline.counts.get(strike.place.kind, 0)
+        if len(struck) > usual + _STORM_RATE * OUTAGE_SECONDS and not _grows(waits):
+            yield Finding(
+                Kind.RETRY_STORM,
+                f"{len(struck)} requests in {struck[-1] - struck[0]:.1f} s, without waiting longer each time",
+            )
+
+
+def _grows(waits: Sequence[float]) -> bool:
+    quarter = max(1, len(waits) // 4)
+    return sum(waits[-quarter:]) > _GROWTH * sum(waits[:quarter])
+
+
+def _connection_storm(case: _Case) -> Iterator[Finding]:
+    clean, now = case.baseline.connections, case.outcome.connections
+    if now > clean * _CONNECTIONS_FACTOR + _CONNECTIONS_MORE:
+        yield Finding(Kind.CONNECTION_STORM, f"{now} connections, in a clean run {clean}")
+
+
+def _invariants(case: _Case) -> Iterator[Finding]:
+    if case.invariants is not None and case.outcome.code is not None:
+        for name, words in case.invariants.broken(case.outcome):
+            yield Finding(Kind.INVARIANT, f"{name}: {words}", (name,))
+
+
+_RULES: Final[tuple[Callable[[_Case], Iterator[Finding]], ...]] = (
+    *(_hangs, _stands_still, _fails, _other_documents, _other_output, _twice, _left_open),
+    *(_retry_storm, _connection_storm, _invariants),
+)
+
+
+def story(outcome: Outcome) -> list[str]:
+    """Return what happened from the fault on, a sentence each: the fault, the driver, the application."""
+    said = []
+    for strike in outcome.strikes:
+        struck = next((each for each in outcome.struck if each.struck == strike.fault.name), None)
+        if struck is None:
+            said.append(f"{strike.place} was not reached")
+            continue
+        said.append(f"{struck.place} {strike.fault.words}")
+        said.append(_what_the_driver_did(attempts_of(outcome.requests, struck.operation)))
+    return said
+
+
+def _what_the_driver_did(attempts: Sequence[Request]) -> str:
+    last = attempts[-1]
+    end = "and succeeded" if last.is_ok else f"and got {_answer(last)}"
+    if len(attempts) == 1:
+        return f"it was not sent again, {end}" if not last.is_ok else "it was sent once, and succeeded"
+    return f"it was sent {len(attempts)} times, {end}"
+
+
+def _answer(request: Request) -> str:
+    reply = request.reply
+    if reply is None:
+        return "no answer"
+    if not reply.get("ok"):
+        return f"error {reply.get('code')} {reply.get('codeName', '')}".rstrip()
+    return "a write concern error" if reply.get("writeConcernError") else "a write error"
+
+
+def _last_error(outcome: Outcome) -> str:
+    lines = [line.strip() for line in outcome.ended.errors.splitlines() if line.strip()]
+    last = lines[-1] if lines else "it wrote no error"
+    return last if len(last) <= _ERROR_MOST else last[:_ERROR_MOST] + "…"

@@ -1,0 +1,240 @@
+"""Places: a stable name for each request of an application.
+
+    shop: shop.orders insert {_id, customer} [2 of a transaction] #3
+
+The name has the application, the collection, the command, the shape of its statement, its position in its
+transaction, and its number among the requests of that name. It holds no id and no value, so it survives
+another order and other ids. Further attempts of an operation are the same request, and are not counted.
+
+`Namer` gives the names, to the recording and to the trials alike: a fault is where the recording says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.rules.attempts import Attempts, OperationAttempt
+from harness.hunt.shapes import namespace_of, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+BESIDES: Final = frozenset(
+    {
+        *("hello", "isMaster", "ismaster", "saslStart", "saslContinue", "authenticate", "getnonce"),
+        *("endSessions", "killCursors", "buildInfo", "buildinfo", "configureFailPoint", "pushbackd", "ping"),
+        *("refreshSessions", "getParameter", "logout", "getLastError", "whatsmyuri", "connectionStatus"),
+    }
+)
+"""Commands that drivers and tools send on their own: they are no places."""
+
+_READS: Final = frozenset(
+    {"find", "aggregate", "count", "distinct", "listCollections", "listDatabases", "listIndexes"}
+)
+_WRITES: Final = frozenset({"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"})
+_ENDS: Final = frozenset({"commitTransaction", "abortTransaction"})
+_WRITTEN: Final = re.compile(r"(?:(?P<app>[^:{]*): )?(?P<shape>.+) #(?P<number>[1-9]\d*)")
+_BATCHES: Final = "getMore of "
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """The name of a request."""
+
+    app: str
+    shape: str
+    """Its collection, command and statement, and its position in a transaction."""
+    number: int
+    """Its number among the requests of that name, from 1."""
+
+    def __str__(self) -> str:
+        return f"{self.app}: {self.shape} #{self.number}" if self.app else f"{self.shape} #{self.number}"
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """The name without the number: what places of one shape share."""
+        return self.app, self.shape
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Return the place that a text names. Raises `ValueError`."""
+        found = _WRITTEN.fullmatch(text.strip())
+        if found is None:
+            raise ValueError(
+                f"{text!r} is no place; write it as a hunt prints it: application: collection command #1"
+            )
+        return cls(found["app"] or "", found["shape"], int(found["number"]))
+
+
+@dataclass(slots=True)
+class Request:
+    """A request of an application, and what became of it."""
+
+    place: Place
+    command: Mapping[str, Any]
+    connection: int
+    at: float
+    """Seconds of the deployment's clock."""
+    operation: int
+    attempt: int
+    role: str = ""
+    """What the server was then."""
+    knows_backpressure: bool = False
+    """The driver has said in its handshake that it retries after overload."""
+    streams: bool = False
+    """It opens or continues a change stream."""
+    struck: str = ""
+    """The name of the fault that it met."""
+    reply: Mapping[str, Any] | None = None
+    replied_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The command's name."""
+        return next(iter(self.command), "")
+
+    @property
+    def namespace(self) -> str:
+        """The collection that it is about."""
+        return namespace_of(self.command)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it is a statement of a transaction; commit and abort are none."""
+        return "autocommit" in self.command and self.name not in _ENDS
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it writes documents."""
+        return self.name in _WRITES or (self.name == "aggregate" and _puts_out(self.command))
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether a driver sends it again by itself (retryable reads and writes, commit and abort)."""
+        if self.name in _ENDS:
+            return True
+        if self.in_transaction:
+            return False
+        if self.name == "getMore":
+            return self.streams
+        if self.name in _WRITES:
+            return "txnNumber" in self.command
+        return self.name in _READS and not _puts_out(self.command)
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it was answered without any error."""
+        reply = self.reply
+        return (
+            reply is not None
+            and bool(reply.get("ok"))
+            and not reply.get("writeErrors")
+            and not reply.get("writeConcernError")
+        )
+
+
+@dataclass(slots=True)
+class _Client:
+    """What a connection has said of its application."""
+
+    app: str = ""
+    knows_backpressure: bool = False
+
+
+@dataclass(slots=True)
+class Namer:
+    """Names the requests of one run, in the order in which they come."""
+
+    _clients: dict[int, _Client] = field(default_factory=dict)
+    _attempts: Attempts = field(default_factory=Attempts)
+    _operations: dict[int, Place] = field(default_factory=dict)
+    _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _statements: Counter[Hashable] = field(default_factory=Counter)
+    """The statements of each transaction so far."""
+    _begun_by: dict[Hashable, str] = field(default_factory=dict)
+    """The shape of the first statement of each transaction."""
+    _cursors: dict[int, tuple[str, bool]] = field(default_factory=dict)
+    """What opened each cursor, and whether it is a change stream."""
+    _waiting: dict[tuple[int, int], Request] = field(default_factory=dict)
+
+    def asked(
+        self, connection: int, request_id: int, command: Mapping[str, Any], at: float, role: str
+    ) -> Request | None:
+        """Return the request that has come; None for what a driver sends on its own."""
+        name = next(iter(command), "")
+        if name in {"hello", "isMaster", "ismaster"}:
+            self._greeted(connection, command)
+        if not name or name in BESIDES:
+            return None
+        client = self._clients.setdefault(connection, _Client())
+        attempt = self._attempts.of(
+            name, command, session=_session(command, connection), txn_number=command.get("txnNumber")
+        )
+        place = self._operations.get(attempt.number)
+        if place is None:
+            place = self._operations[attempt.number] = self._place(client.app, command)
+        request = Request(place, command, connection, at, attempt.number, attempt.attempt, role)
+        request.knows_backpressure = client.knows_backpressure
+        request.streams = self._streams(command)
+        self._waiting[connection, request_id] = request
+        return request
+
+    def answered(self, connection: int, response_to: int, reply: Mapping[str, Any], at: float) -> None:
+        """Take the reply to a request."""
+        request = self._waiting.pop((connection, response_to), None)
+        if request is None:
+            return
+        request.reply, request.replied_at = reply, at
+        cursor = reply.get("cursor")
+        if isinstance(cursor, dict) and cursor.get("id") and request.name != "getMore":
+            self._cursors[int(cursor["id"])] = (request.place.shape, request.streams)
+        if request.is_ok:
+            self._attempts.succeeded(OperationAttempt(request.operation, request.attempt))
+
+    def _greeted(self, connection: int, command: Mapping[str, Any]) -> None:
+        client = self._clients.setdefault(connection, _Client())
+        said = command.get("client")
+        if isinstance(said, dict):
+            client.app = str((said.get("application") or {}).get("name", ""))
+        client.knows_backpressure |= bool(command.get("backpressure"))
+
+    def _place(self, app: str, command: Mapping[str, Any]) -> Place:
+        shape = self._shape(command)
+        self._counts[app, shape] += 1
+        return Place(app, shape, self._counts[app, shape])
+
+    def _shape(self, command: Mapping[str, Any]) -> str:
+        name = next(iter(command))
+        key = (_session(command, 0), command.get("txnNumber"))
+        if name in _ENDS:
+            return f"{name} of {self._begun_by.get(key, 'nothing')}"
+        if name == "getMore":
+            opened = self._cursors.get(int(command[name]))
+            return f"{_BATCHES}{opened[0] if opened else namespace_of(command)}"
+        statement = shape_of(command)
+        shape = f"{namespace_of(command)} {name} {statement}".rstrip()
+        if "autocommit" in command:
+            self._statements[key] += 1
+            self._begun_by.setdefault(key, shape)
+            shape += f" [{self._statements[key]} of a transaction]"
+        return shape
+
+    def _streams(self, command: Mapping[str, Any]) -> bool:
+        if next(iter(command)) == "getMore":
+            return self._cursors.get(int(command["getMore"]), ("", False))[1]
+        pipeline = command.get("pipeline")
+        return bool(isinstance(pipeline, list) and pipeline and "$changeStream" in pipeline[0])
+
+
+def _session(command: Mapping[str, Any], connection: int) -> Hashable:
+    lsid = command.get("lsid")
+    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else connection
+
+
+def _puts_out(command: Mapping[str, Any]) -> bool:
+    pipeline = command.get("pipeline")
+    last = pipeline[-1] if isinstance(pipeline, list) and pipeline else {}
+    return "$out" in last or "$merge" in last

@@ -1,0 +1,81 @@
+"""The order of trials: each fault at each place where it applies, the most promising first.
+
+Places of one shape count once at first: the one in the middle, because a loop that begins anew has then
+something to do twice. After all shapes come the last and the first of each, and then all others.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from harness.hunt.faults import FAULTS
+from harness.hunt.wire import Strike
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from harness.hunt.baseline import Baseline
+    from harness.hunt.faults import Fault
+    from harness.hunt.places import Place, Request
+    from mongowire.ports import Rng
+
+_OF_WRITES: Final = 30
+_OF_TRANSACTIONS: Final = 30
+_OF_CURSORS: Final = 20
+_OF_SETUP: Final = -60
+_SETUP: Final = frozenset(
+    {"drop", "dropDatabase", "create", "createIndexes", "listCollections", "listIndexes"}
+)
+_PER_WAVE: Final = 1000
+_WAIT: Final = 40
+"""What a fault that may take long loses, beside one that does not."""
+
+
+class Facts(NamedTuple):
+    """What the plan must know of a deployment and an application."""
+
+    is_replica_set: bool
+    reads_secondaries: bool
+
+
+def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] = FAULTS) -> list[Strike]:
+    """Return all single faults, in the order in which they are tried."""
+    waves = dict(_waves(baseline.places))
+    found = [
+        (wave * -_PER_WAVE + _promise(fault, baseline.places[place]) + rng.random(), Strike(fault, place))
+        for place, wave in waves.items()
+        for fault in faults
+        if _applies(fault, baseline.places[place], facts)
+    ]
+    return [strike for _, strike in sorted(found, key=lambda each: (-each[0], each[1].place))]
+
+
+def _applies(fault: Fault, request: Request, facts: Facts) -> bool:
+    if fault.replica_set and not facts.is_replica_set:
+        return False
+    if fault.name == "stale" and not facts.reads_secondaries:
+        return False
+    return fault.applies(request)
+
+
+def _promise(fault: Fault, request: Request) -> int:
+    promise = fault.promise
+    if request.name in _SETUP:
+        promise += _OF_SETUP
+    if request.is_write:
+        promise += _OF_WRITES
+    if "autocommit" in request.command:
+        promise += _OF_TRANSACTIONS
+    if request.name == "getMore":
+        promise += _OF_CURSORS
+    return promise - (_WAIT if fault.may_hang else 0)
+
+
+def _waves(places: Iterable[Place]) -> Iterator[tuple[Place, int]]:
+    """Yield each place with its wave: 0 for the first of its shape that is tried."""
+    for _, each in groupby(sorted(places, key=lambda place: (place.kind, place.number)), lambda p: p.kind):
+        same = list(each)
+        middle = same[len(same) // 2]
+        order = dict.fromkeys([middle, same[-1], same[0], *same])
+        yield from ((place, wave) for wave, place in enumerate(order))

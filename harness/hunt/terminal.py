@@ -1,0 +1,67 @@
+"""The report of a hunt for a terminal: a line while it runs, the bugs in words, the matrix in short."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+from harness.hunt.hunting import statuses
+from harness.hunt.judging import story
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.hunt.findings import Bug
+    from harness.hunt.hunting import Report
+
+_WIDTH: Final = 100
+
+
+def progress_line(report: Report) -> str:
+    """Return the state of a hunt in one line."""
+    found = sum(1 for trial in report.trials if trial.judgement.findings)
+    left = max(0.0, report.wishes.budget - report.seconds)
+    return f"hunt: {len(report.trials)} of {report.planned} trials, {found} failed, {left:.0f} s left"
+
+
+def lines(report: Report, command: str) -> Iterator[str]:
+    """Yield the lines of the report; `command` is the user's, for the lines that repeat a trial."""
+    for number, bug in enumerate(report.confirmed, 1):
+        yield from _bug(number, bug, command)
+        yield ""
+    yield from _summary(report)
+
+
+def _bug(number: int, bug: Bug, command: str) -> Iterator[str]:
+    yield f"{number}. {bug.finding.kind.value} ({bug.rate})"
+    said = "; ".join(story(bug.trial.outcome))
+    for paragraph in (f"{said}.", f"{bug.finding.words}."):
+        yield from wrap(paragraph, _WIDTH, initial_indent="   ", subsequent_indent="   ")
+    if bug.others:
+        yield f"   found by {len(bug.others)} other trials as well"
+    yield f"   pushbackd hunt --only '{bug.only}' -- {command}"
+
+
+def _summary(report: Report) -> Iterator[str]:
+    counts = statuses([trial.judgement for trial in report.trials])
+    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no trial"
+    places = {strike.place for trial in report.trials for strike in trial.strikes}
+    yield (
+        f"hunt: {len(report.trials)} of {report.planned} trials in {report.seconds:.0f} s, seed"
+        f" {report.wishes.seed}: {said}"
+    )
+    yield f"{len(places)} of {len(report.baseline.places)} places tried; {_found(report)}"
+    once = len(report.bugs) - len(report.confirmed)
+    if once:
+        yield f"{once} more failed once, and never again"
+    notes = sorted({note for trial in report.trials for note in trial.judgement.notes})
+    yield from (f"note: {note}" for note in notes)
+    if report.baseline.loose:
+        yield f"not compared, because clean runs differ: {', '.join(sorted(report.baseline.loose))}"
+    if report.interrupted:
+        yield "interrupted"
+
+
+def _found(report: Report) -> str:
+    count = len(report.confirmed)
+    return "no bug found" if not count else "1 bug found" if count == 1 else f"{count} bugs found"

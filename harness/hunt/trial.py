@@ -1,0 +1,122 @@
+"""One run of the command: a deployment of its own, the strikes that it is to meet, and what came of it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.assembly.background import BackgroundCluster
+from fakeserver.storage.port.engine import Query
+from fakeserver.storage.port.oplog import OpTime
+from harness.hunt.documents import SPARED
+from harness.hunt.effects import net_changes
+from harness.hunt.wire import HuntRecord
+from mongowire.system import SystemClock, TcpNetwork
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Mapping, Sequence
+
+    from fakeserver.control.scenario.model import Scenario
+    from fakeserver.deployment.cluster import Cluster
+    from fakeserver.deployment.spec import ClusterSpec
+    from harness.hunt.documents import Contents
+    from harness.hunt.effects import Field
+    from harness.hunt.places import Request
+    from harness.hunt.program import Ended, Programs
+    from harness.hunt.wire import Strike
+
+VARIABLE: Final = "MONGODB_URI"
+NUMBER_VARIABLE: Final = "PUSHBACKD_TRIAL"
+"""The number of the trial, for programs that want a port or a folder of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every trial has in common: the deployment, the processes, and the variables besides."""
+
+    started: ClusterSpec | Scenario
+    programs: Programs
+    variables: Mapping[str, str] = field(default_factory=dict)
+    restarts: int = 0
+    """How often a command that failed is run again, over the same data."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a trial."""
+
+    strikes: tuple[Strike, ...]
+    ended: Ended
+    requests: list[Request]
+    contents: Contents
+    net: Counter[Field]
+    """What updates have changed, by number."""
+    idle: float
+    """Seconds between the last request or reply and the end."""
+    open_transactions: int
+    open_cursors: int
+    connections: int
+    unreached: list[Strike]
+    restarts: int = 0
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, None for a command that was ended because it took too long."""
+        return self.ended.code
+
+    @property
+    def struck(self) -> list[Request]:
+        """The requests that met a fault."""
+        return [request for request in self.requests if request.struck]
+
+
+def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int = 0) -> Outcome:
+    """Run the command once. Raises `OSError` where it cannot start, and what went wrong in the record."""
+    record = HuntRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
+    with BackgroundCluster(setting.started, network=record) as server:
+        server.call(lambda: _begin(record, server.cluster, strikes))
+        variables = {**setting.variables, VARIABLE: server.uri, NUMBER_VARIABLE: str(number)}
+        ended, restarts = setting.programs.run(variables, limit), 0
+        while strikes and ended.code and restarts < setting.restarts:
+            ended, restarts = setting.programs.run(variables, limit), restarts + 1
+        outcome = server.call(lambda: _outcome(record, server.cluster, tuple(strikes), ended, restarts))
+    if record.failures:
+        raise record.failures[0]
+    return outcome
+
+
+def _begin(record: HuntRecord, cluster: Cluster, strikes: Sequence[Strike]) -> None:
+    record.cluster = cluster
+    record.aim(strikes)
+
+
+def _outcome(
+    record: HuntRecord, cluster: Cluster, strikes: tuple[Strike, ...], ended: Ended, restarts: int
+) -> Outcome:
+    instants = [each.at if each.replied_at is None else each.replied_at for each in record.requests]
+    return Outcome(
+        strikes,
+        ended,
+        list(record.requests),
+        contents_of(cluster),
+        net_changes(cluster.oplog.since(OpTime(0, 0, 0))),
+        max(0.0, cluster.clock.now() - max(instants)) if instants else ended.seconds,
+        len(cluster.transactions.open),
+        sum(len(node.cursors.cursors) for node in cluster.servers),
+        record.connections,
+        record.unreached,
+        restarts,
+    )
+
+
+def contents_of(cluster: Cluster) -> Contents:
+    """Return the documents of every collection of the user's."""
+    engine = cluster.catalog.engine
+    found: dict[str, list[dict[str, Any]]] = {}
+    for collection in cluster.catalog:
+        ns = collection.ns
+        if not collection.is_view and ns.db not in SPARED and not ns.collection.startswith("system."):
+            found[str(ns)] = [dict(each) for each in engine.find(ns, Query())]
+    return found

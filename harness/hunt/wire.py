@@ -1,0 +1,171 @@
+"""The record of a trial: what an application asked and was answered, and the faults that strike it.
+
+It stands where the record of the wire stands, between clients and servers. A request gets its name when it
+arrives, before the server reads it; if a fault is meant for it, the deployment's own rules, faults of bytes
+and verbs are set for its connection at that moment, so that they meet this request and no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from bson.errors import BSONError
+
+from fakeserver.network.wire_entries import Accepted, Received, Sent
+from fakeserver.network.wire_record import WireRecord
+from harness.hunt.faults import OUTAGE_SECONDS, UNDONE_AFTER, Fault, Reach
+from harness.hunt.places import Namer, Place, Request
+from mongowire.errors import InvalidMessage, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fakeserver.deployment.cluster import Cluster, Node
+    from fakeserver.network.wire_entries import Entry
+    from mongowire.connection import Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A fault that is meant for a place."""
+
+    fault: Fault
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{self.fault.name} @ {self.place}"
+
+
+@dataclass(slots=True)
+class _Aim:
+    """A strike of this run: how often it hit, and on which operation first."""
+
+    strike: Strike
+    hits: int = 0
+    operation: int | None = None
+    since: float = 0.0
+
+    def meets(self, request: Request, now: float) -> bool:
+        fault = self.strike.fault
+        if self.operation is None:
+            return request.place == self.strike.place
+        if fault.reach is Reach.ONCE or (fault.most is not None and self.hits >= fault.most):
+            return False
+        if fault.reach is Reach.SHAPE:
+            return request.place.kind == self.strike.place.kind and now - self.since < OUTAGE_SECONDS
+        return request.operation == self.operation
+
+
+@dataclass(slots=True)
+class HuntRecord(WireRecord):
+    """A record of requests by their names; `aims` are the strikes of the run."""
+
+    cluster: Cluster | None = None
+    requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    """The connections that clients have opened."""
+    failures: list[Exception] = field(default_factory=list)
+    """What went wrong in here, for the hunt to report."""
+    _aims: list[_Aim] = field(default_factory=list)
+    _namer: Namer = field(default_factory=Namer)
+    _peers: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """The server and the client's address of each connection."""
+
+    def aim(self, strikes: Iterable[Strike]) -> None:
+        """Strike these places from now on, and name the requests from the beginning."""
+        self._aims = [_Aim(strike) for strike in strikes]
+        self._namer = Namer()
+
+    @property
+    def unreached(self) -> list[Strike]:
+        """The strikes whose place never came."""
+        return [aim.strike for aim in self._aims if not aim.hits]
+
+    def enter(self, entry: Entry) -> None:
+        """Take the next entry. What fails in here fails the trial, and not the server."""
+        try:
+            self._take(entry)
+        except Exception as error:  # noqa: BLE001 - the server's connection must not notice
+            self.failures.append(error)
+
+    def _take(self, entry: Entry) -> None:
+        if isinstance(entry, Accepted):
+            self.connections += 1
+            self._peers[entry.connection] = (entry.server, entry.peer)
+        elif isinstance(entry, Received):
+            self._received(entry)
+        elif isinstance(entry, Sent):
+            document = _document(entry.envelope)
+            self._namer.answered(entry.connection, entry.envelope.response_to, document, entry.at)
+
+    def _received(self, entry: Received) -> None:
+        command = _document(entry.envelope)
+        request = self._namer.asked(
+            entry.connection, entry.envelope.request_id, command, entry.at, entry.role
+        )
+        if request is None:
+            return
+        self.requests.append(request)
+        for aim in self._aims:
+            if aim.meets(request, entry.at):
+                self._hit(aim, request)
+
+    def _hit(self, aim: _Aim, request: Request) -> None:
+        if aim.operation is None:
+            aim.operation, aim.since = request.operation, request.at
+        aim.hits += 1
+        request.struck = aim.strike.fault.name
+        self._strike(aim.strike.fault, request, first=aim.hits == 1)
+
+    def _strike(self, fault: Fault, request: Request, *, first: bool) -> None:
+        cluster = self.cluster
+        assert cluster is not None
+        server, connection = self._connection(cluster, request.connection)
+        only = {"node": server, "connection": connection, "command": request.name}
+        if fault.rule:
+            rule = {"when": only, "then": list(fault.rule), "times": 1}
+            cluster.control.perform("addRule", {"rule": rule})
+        if fault.bytes is not None:
+            cluster.control.perform("addFault", {"fault": {**fault.bytes, **only, "times": 1}})
+        for verb, arguments in fault.verbs if first else ():
+            _perform(cluster, verb, arguments)
+        if first and fault.undone_by is not None:
+            cluster.spawn(_undo(cluster, *fault.undone_by))
+
+    def _connection(self, cluster: Cluster, number: int) -> tuple[str, int]:
+        """Return the server of a connection, and the connection's id there. Raises `LookupError`."""
+        server, peer = self._peers[number]
+        node: Node = cluster.node(server)
+        for known in node.connections.values():
+            if known.state.peer == peer:
+                return server, known.state.id
+        raise LookupError(f"{server} has no connection of {peer}")
+
+
+def attempts_of(requests: Iterable[Request], operation: int) -> list[Request]:
+    """Return the attempts of an operation."""
+    return [each for each in requests if each.operation == operation]
+
+
+def numbered(place: Place, number: int) -> Place:
+    """Return the place of that number among those of one name."""
+    return replace(place, number=number)
+
+
+def _perform(cluster: Cluster, verb: str, arguments: Mapping[str, Any]) -> None:
+    if verb == "stepDown" and cluster.primary is None:
+        return  # a second one of a pair, between two terms
+    cluster.control.perform(verb, arguments)
+
+
+async def _undo(cluster: Cluster, verb: str, arguments: Mapping[str, Any]) -> None:
+    await cluster.clock.sleep_until(cluster.clock.now() + UNDONE_AFTER)
+    cluster.control.perform(verb, arguments)
+
+
+def _document(envelope: Envelope) -> Mapping[str, Any]:
+    try:
+        return envelope.parse().decode()
+    except (InvalidMessage, RemoteProtocolError, BSONError, TypeError, ValueError):
+        return {}

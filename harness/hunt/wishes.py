@@ -1,0 +1,66 @@
+"""What the user asks of a hunt, and how names and lines that a hunt has printed are read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.hunt.faults import BY_NAME, FAULTS
+from harness.hunt.places import Place
+from harness.hunt.wire import Strike
+from harness.running.processors import processors
+from mongowire.documents.errors import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.hunt.faults import Fault
+    from harness.hunt.invariants import Invariants
+
+_JOBS_PER_PROCESSOR: Final = 2
+"""A trial waits for much of its time: for timers of drivers, and for faults to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked of a hunt. `budget` is in seconds."""
+
+    budget: float
+    seed: int = 0
+    jobs: int = 1
+    confirmations: int = 3
+    faults: tuple[Fault, ...] = FAULTS
+    only: tuple[tuple[Strike, ...], ...] = ()
+    invariants: Invariants | None = None
+
+
+def wishes_of(given: Mapping[str, Any], invariants: Invariants | None) -> Wishes:
+    """Return what the options ask for. Raises `ControlError` or `ValueError` for what they name."""
+    names = given["faults"]
+    return Wishes(
+        given["budget"],
+        given["seed"],
+        given["jobs"] or processors() * _JOBS_PER_PROCESSOR,
+        given["confirm"],
+        FAULTS if names is None else tuple(fault_named(name.strip()) for name in names.split(",")),
+        tuple(trial_written(each) for each in given["only"]),
+        invariants,
+    )
+
+
+def fault_named(name: str) -> Fault:
+    """Return the fault of that name. Raises `ControlError`."""
+    if name not in BY_NAME:
+        raise unknown("fault", name, BY_NAME)
+    return BY_NAME[name]
+
+
+def trial_written(text: str) -> tuple[Strike, ...]:
+    """Return the strikes of a trial, from the form in which a hunt prints them. Raises `ValueError`."""
+    strikes = []
+    for part in text.split(" + "):
+        name, at, place = part.partition(" @ ")
+        if not at:
+            raise ValueError(f"{part!r} is no trial; write it as a hunt prints it: FAULT @ PLACE")
+        strikes.append(Strike(fault_named(name.strip()), Place.parse(place)))
+    return tuple(strikes)

@@ -1,0 +1,77 @@
+"""`pushbackd hunt`: a planted bug is found, said in words and repeated by its line; a correct twin holds."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import cli
+from harness.hunt.faults import BY_NAME, FAULTS
+
+INSERTS = """
+import os, sys
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+with MongoClient(os.environ["MONGODB_URI"], appname="till") as client:
+    for number in range(2):
+        try:
+            client.shop.orders.insert_one({"_id": number})
+        except PyMongoError:
+            {handle}
+"""
+
+
+def hunt(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["hunt", "--budget", "20s", *map(str, arguments)])
+
+
+def python(handle: str) -> list[str]:
+    return ["--", sys.executable, "-c", INSERTS.replace("{handle}", handle)]
+
+
+def test_every_fault_has_a_name_of_its_own() -> None:
+    assert len(BY_NAME) == len(FAULTS)
+
+
+@pytest.mark.slow
+def test_a_swallowed_error_is_found_and_the_line_that_repeats_it_finds_it_again() -> None:
+    done = hunt("--faults", "error", "--confirm", 1, *python("pass"))
+    assert done.exit_code == 1
+    assert "the command succeeds, and the documents are other ones (2 of 2 runs)" in done.output
+    assert "till: shop.orders insert {_id} #2 failed with an error that is not retryable" in done.output
+    assert "shop.orders has 1 document missing: {_id: 1}" in done.output
+    again = hunt("--only", "error @ till: shop.orders insert {_id} #2", *python("pass"))
+    assert again.exit_code == 1
+    assert "1 of 1 trials" in again.output
+
+
+@pytest.mark.slow
+def test_an_error_that_is_reported_is_no_bug_and_one_that_the_driver_masks_does_not_reach_the_user() -> None:
+    done = hunt("--faults", "error,lost-reply,lost-request,step-down", *python("raise"))
+    assert done.exit_code == 0, done.output
+    assert "no bug found" in done.output
+    assert "6 held, 2 reported" in done.output
+
+
+@pytest.mark.slow
+def test_a_command_that_fails_without_a_fault_is_not_hunted() -> None:
+    done = hunt("--", sys.executable, "-c", "import sys; sys.exit('no database today')")
+    assert done.exit_code == 2
+    assert "ends with exit code 1, with no fault at all" in done.output
+    assert "no database today" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--faults", "eror"], "unknown fault 'eror'; did you mean 'error'?"),
+        (["--only", "error"], "'error' is no trial; write it as a hunt prints it: FAULT @ PLACE"),
+        (["--scenario", "none.yml"], "none.yml"),
+    ],
+)
+def test_a_mistake_is_told_with_the_cure(arguments: list[str], message: str) -> None:
+    done = hunt(*arguments, "--", sys.executable, "-c", "")
+    assert done.exit_code == 2
+    assert message in done.output
