@@ -126,6 +126,8 @@ def _of_one_member(request: Request) -> bool:
 _LOST_REPLY: Final = {"at": "beforeReply", "do": {"cut": 0}}
 _OVERLOAD: Final = [Label.SYSTEM_OVERLOADED, Label.RETRYABLE]
 _REFUSED: Final = {"error": 462, "labels": [str(each) for each in _OVERLOAD]}
+# The codes below say nothing about the state of a server: of one that says it shuts down, and does not,
+# drivers learn the truth only with their next heartbeat.
 _FAILED: Final = {"error": 1, "labels": [], "message": "the hunt made this request fail"}
 
 FAULTS: Final = (
@@ -192,7 +194,7 @@ FAULTS: Final = (
         _watches,
         _always,
         80,
-        rule=({"error": 91, "labels": ["ResumableChangeStreamError"]},),
+        rule=({"error": 6, "labels": ["ResumableChangeStreamError"]},),
     ),
     Fault(
         "lost-reply",
@@ -236,7 +238,7 @@ FAULTS: Final = (
         _plain,
         _once_retried,
         52,
-        rule=({"error": 91},),
+        rule=({"error": 89},),
     ),
     Fault("overloaded", "was refused as overload", _plain, _after_overload, 50, rule=(_REFUSED,)),
     Fault(
@@ -263,8 +265,8 @@ FAULTS: Final = (
         _writes,
         _always,
         87,
-        verbs=(("hold", {"node": "secondary"}),),
-        undone_by=("release", {"node": "secondary"}),
+        verbs=(("lag", {"node": "secondary", "seconds": 10.0}),),
+        undone_by=("lag", {"node": "secondary", "seconds": 0}),
         replica_set=True,
     ),
     Fault(

@@ -3,7 +3,7 @@
 Rules, each a function from the case to the findings that it makes:
 
     hangs            the command does not end; for one that nobody answers and that has no time limit, a note
-    stands still     it fails long after its last request: a worker died, and others waited for it
+    stands still     it fails long after the fault: a worker died, and others waited for it
     fails            a fault that a right client masks reaches the user, or ends a worker for good
     other documents  it ends as if all was well, and the database says otherwise
     other output     it ends as if all was well, and does not say what it says in a clean run
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from harness.hunt.trial import Outcome
 
 _STANDSTILL: Final = 5.0
-"""Seconds without a request before the end, beyond those of a clean run, that say nobody worked any more."""
+"""Seconds from the fault to the end, beyond those of a clean run, that say nobody worked any more."""
 _STORM_RATE: Final = 12.0
 """Requests a second, over an outage, that are a storm when the waits between them do not grow."""
 _GROWTH: Final = 1.5
@@ -143,13 +143,19 @@ def _hangs(case: _Case) -> Iterator[Finding]:
 
 
 def _stands_still(case: _Case) -> Iterator[Finding]:
+    """Find a fault that passed at once, and a command that failed long after it.
+
+    While an outage lasts, or nobody answers, waiting is what a client should do.
+    """
     outcome, clean = case.outcome, case.baseline
     if outcome.code is None or case.succeeded or case.may_hang:
         return
-    if outcome.idle > clean.seconds + _STANDSTILL:
+    if any(strike.fault.reach is Reach.SHAPE for strike in outcome.strikes):
+        return
+    if outcome.after > clean.seconds + _STANDSTILL:
         yield Finding(
             Kind.STANDSTILL,
-            f"it failed with exit code {outcome.code}, {outcome.idle:.0f} s after its last request:"
+            f"it failed with exit code {outcome.code}, {outcome.after:.0f} s after the fault:"
             " what did the work had ended, and nobody noticed",
         )
 

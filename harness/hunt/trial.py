@@ -55,6 +55,8 @@ class Outcome:
     """What updates have changed, by number."""
     idle: float
     """Seconds between the last request or reply and the end."""
+    after: float
+    """Seconds between the first fault and the end."""
     open_transactions: int
     open_cursors: int
     connections: int
@@ -96,13 +98,16 @@ def _outcome(
     record: HuntRecord, cluster: Cluster, strikes: tuple[Strike, ...], ended: Ended, restarts: int
 ) -> Outcome:
     instants = [each.at if each.replied_at is None else each.replied_at for each in record.requests]
+    end = cluster.clock.now()
+    struck = next((each.at for each in record.requests if each.struck), end)
     return Outcome(
         strikes,
         ended,
         list(record.requests),
         contents_of(cluster),
         net_changes(cluster.oplog.since(OpTime(0, 0, 0))),
-        max(0.0, cluster.clock.now() - max(instants)) if instants else ended.seconds,
+        max(0.0, end - max(instants)) if instants else ended.seconds,
+        end - struck,
         len(cluster.transactions.open),
         sum(len(node.cursors.cursors) for node in cluster.servers),
         record.connections,
