@@ -12,7 +12,7 @@ import click
 from fakeserver.assembly.description import describe
 from harness.commands.options.types import Count, FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
-from harness.hunt import invariants
+from harness.hunt import invariants, memory, page, results, writing
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt
 from harness.hunt.planning import Facts
@@ -20,11 +20,12 @@ from harness.hunt.program import Programs
 from harness.hunt.terminal import lines, progress_line
 from harness.hunt.trial import Setting
 from harness.hunt.wishes import wishes_of
+from harness.report import github
 from mongowire.documents.arguments import duration
 from mongowire.documents.errors import ControlError, DocumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from harness.hunt.hunting import Report
@@ -71,6 +72,18 @@ class _Duration(click.ParamType[float]):
     help="Topology of the deployment: single, replicaset, sharded or load-balanced.",
 )
 @click.option("--scenario", metavar="FILE", help="Scenario for servers, with the deployment and its data.")
+@click.option("--singles", is_flag=True, help="Try single faults only, and no pairs of them.")
+@click.option(
+    "--memory", type=FilePath(dir_okay=False), help="File that remembers trials: failed first, held last."
+)
+@click.option("--json", "json_file", type=FilePath(dir_okay=False), help="Write the report as JSON.")
+@click.option("--junit", "junit_file", type=FilePath(dir_okay=False), help="Write the trials as JUnit's XML.")
+@click.option(
+    "--page", "page_file", type=FilePath(dir_okay=False), help="Write the report as a page of HTML."
+)
+@click.option(
+    "--write", "folder", type=FilePath(file_okay=False), help="Write a test and a scenario for each bug here."
+)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
 def command(
     *, words: tuple[str, ...], file: Path | None, topology: str, scenario: str | None, **given: Any
@@ -87,14 +100,37 @@ def command(
     with bad_input(ControlError, DocumentError, ValueError, OSError):
         described = {"scenario": scenario} if scenario else {"topology": topology}
         description = describe(described | {"seed": given["seed"]})
-        wishes = wishes_of(given, None if file is None else invariants.read(file))
+        line, memory_file = shlex.join(words), given["memory"]
+        remembered = {} if memory_file is None else memory.read(memory_file, line)
+        wishes = wishes_of(given, None if file is None else invariants.read(file), remembered)
     setting = Setting(description.started, Programs(words), restarts=given["restart"])
     facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False)
     with bad_input(BaselineError, OSError):
         report = Hunt(setting, facts, wishes, _progress()).run()
-    for line in lines(report, shlex.join(words)):
-        click.echo(line)
+    for each in lines(report, line):
+        click.echo(each)
+    with bad_input(OSError, ValueError):
+        _write(report, words, given)
+    if wishes.only and not all(trial.judgement.reached for trial in report.trials):
+        raise click.ClickException("a place was not reached: hunt again for the names of today's places")
     return 130 if report.interrupted else 1 if report.confirmed else 0
+
+
+def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> None:
+    """Write what the options ask for. Raises `OSError`, and `ValueError` for a file of another kind."""
+    line = shlex.join(words)
+    if given["json_file"] is not None:
+        results.write_json(given["json_file"], report, line)
+    if given["junit_file"] is not None:
+        results.write_junit(given["junit_file"], report, line)
+    if given["page_file"] is not None:
+        page.write(given["page_file"], report, line)
+    if given["memory"] is not None:
+        memory.write(given["memory"], line, report)
+    if given["folder"] is not None:
+        for path in writing.write(given["folder"], report.confirmed, report.baseline, words):
+            click.echo(f"wrote {path}", err=True)
+    github.write_summary(results.markdown(report, line))
 
 
 def _progress() -> Callable[[Report], None]:

@@ -15,7 +15,9 @@
     findings     the bugs: findings, grouped by their cause
     wishes       what the user asks of a hunt
     hunting      the loop: clean runs, trials, confirmation, within a budget
-    terminal     its report for a terminal
+    memory       what earlier hunts found, for the order of trials
+    terminal     its report for a terminal; results, page: for programs, and as a page
+    writing      a test and a scenario for servers that hold a bug
 
 docs/HUNT.md is the page for users.
 """

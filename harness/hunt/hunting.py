@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.findings import Bug, Trial, grouped
 from harness.hunt.judging import Judgement, judge
-from harness.hunt.planning import Facts, singles
+from harness.hunt.memory import ordered
+from harness.hunt.planning import Facts, pairs, singles
 from harness.hunt.program import now
 from harness.hunt.trial import Setting, run
 from mongowire.system import SeededRng
@@ -73,10 +74,8 @@ class Hunt:
         """Hunt until every trial is over, or the budget. Raises `BaselineError`, and `OSError`."""
         baseline, jobs = self._clean()
         self.report = Report(baseline, self._wishes, jobs=jobs)
-        plan = self._plan(baseline)
-        self.report.planned = len(plan)
         try:
-            self._try(plan, jobs)
+            self._try(self._plan(baseline), jobs)
             self.report.bugs = grouped([each for each in self.report.trials if each.judgement.findings])
             self._confirm(jobs)
         except KeyboardInterrupt:
@@ -107,25 +106,32 @@ class Hunt:
         invariants = self._wishes.invariants
         return Baseline.of(runs, () if invariants is None else invariants.ignore)
 
-    def _plan(self, baseline: Baseline) -> Sequence[tuple[Strike, ...]]:
-        if self._wishes.only:
-            return self._wishes.only
+    def _plan(self, baseline: Baseline) -> Iterator[tuple[Strike, ...]]:
+        """Yield the trials: those that were asked for, or single faults and then pairs of them."""
+        wishes = self._wishes
+        if wishes.only:
+            self.report.planned = len(wishes.only)
+            yield from wishes.only
+            return
         facts = self._facts._replace(
             reads_secondaries=any(each.role == "secondary" for each in baseline.places.values())
         )
-        strikes = singles(baseline, facts, SeededRng(self._wishes.seed, "hunt"), self._wishes.faults)
-        return [(strike,) for strike in strikes]
+        strikes = singles(baseline, facts, SeededRng(wishes.seed, "hunt"), wishes.faults)
+        self.report.planned = len(strikes)
+        yield from ordered([(strike,) for strike in strikes], wishes.remembered)
+        if wishes.pairs:
+            for both in pairs(baseline, tuple(self.report.trials), facts, wishes.faults):
+                self.report.planned += 1
+                yield both
 
-    def _try(self, plan: Sequence[tuple[Strike, ...]], jobs: int) -> None:
+    def _try(self, plan: Iterator[tuple[Strike, ...]], jobs: int) -> None:
         reserve = self._wishes.budget * _KEPT_FOR_CONFIRMATION
-        waiting = iter(plan)
-        for strikes, outcome in self._side_by_side(waiting, jobs, self._end - reserve):
+        for _, outcome in self._side_by_side(plan, jobs, self._end - reserve):
             self._numbers += 1
             judgement = judge(self.report.baseline, outcome, self._wishes.invariants)
             self.report.trials.append(Trial(self._numbers, outcome, judgement))
             self.report.seconds = now() - self._began
             self._progress(self.report)
-            del strikes
 
     def _confirm(self, jobs: int) -> None:
         """Repeat each bug: once in any case, and then as often as the budget allows."""

@@ -1,4 +1,4 @@
-"""The order of trials: each fault at each place where it applies, the most promising first.
+"""The order of trials: each fault at each place where it applies, the most promising first; then pairs.
 
 Places of one shape count once at first: the one in the middle, because a loop that begins anew has then
 something to do twice. After all shapes come the last and the first of each, and then all others.
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from harness.hunt.baseline import Baseline
     from harness.hunt.faults import Fault
+    from harness.hunt.findings import Trial
     from harness.hunt.places import Place, Request
     from mongowire.ports import Rng
 
@@ -28,6 +29,11 @@ _SETUP: Final = frozenset(
     {"drop", "dropDatabase", "create", "createIndexes", "listCollections", "listIndexes"}
 )
 _PER_WAVE: Final = 1000
+_NEAR: Final = 3
+"""A pair's second place is among so many that follow the first."""
+_IN_PAIRS: Final = frozenset(
+    {"error", "unacknowledged", "lost-reply", "conflict", "cursor-lost", "stream-broken"}
+)
 _WAIT: Final = 40
 """What a fault that may take long loses, beside one that does not."""
 
@@ -49,6 +55,37 @@ def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] 
         if _applies(fault, baseline.places[place], facts)
     ]
     return [strike for _, strike in sorted(found, key=lambda each: (-each[0], each[1].place))]
+
+
+def pairs(
+    baseline: Baseline, tried: Sequence[Trial], facts: Facts, faults: Sequence[Fault] = FAULTS
+) -> Iterator[tuple[Strike, ...]]:
+    """Yield pairs of faults, once every single one was tried: first within recoveries, then near ones.
+
+    A place that no clean run has belongs to the recovery from a fault: what compensates, or tries again.
+    """
+    held = [trial for trial in tried if trial.judgement.reached and not trial.judgement.findings]
+    strong = [fault for fault in faults if fault.name in _IN_PAIRS]
+    for trial in held:
+        new = {each.place: each for each in trial.outcome.requests if each.place not in baseline.places}
+        for place, request in new.items():
+            yield from _with(trial.strikes, place, request, strong, facts)
+    places = list(baseline.places)
+    for trial in held:
+        first = trial.strikes[0]
+        if len(trial.strikes) > 1 or first.fault.name not in _IN_PAIRS or first.place not in baseline.places:
+            continue
+        at = places.index(first.place)
+        for place in places[at + 1 : at + 1 + _NEAR]:
+            yield from _with(trial.strikes, place, baseline.places[place], strong, facts)
+
+
+def _with(
+    strikes: tuple[Strike, ...], place: Place, request: Request, faults: Sequence[Fault], facts: Facts
+) -> Iterator[tuple[Strike, ...]]:
+    for fault in faults:
+        if _applies(fault, request, facts):
+            yield (*strikes, Strike(fault, place))
 
 
 def _applies(fault: Fault, request: Request, facts: Facts) -> bool:

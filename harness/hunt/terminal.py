@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.hunt.hunting import statuses
 from harness.hunt.judging import story
+from harness.hunt.results import repeating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def _bug(number: int, bug: Bug, command: str) -> Iterator[str]:
         yield from wrap(paragraph, _WIDTH, initial_indent="   ", subsequent_indent="   ")
     if bug.others:
         yield f"   found by {len(bug.others)} other trials as well"
-    yield f"   pushbackd hunt --only '{bug.only}' -- {command}"
+    yield f"   {repeating(bug, command)}"
 
 
 def _summary(report: Report) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.hunt.faults import BY_NAME, FAULTS
@@ -32,9 +32,15 @@ class Wishes:
     faults: tuple[Fault, ...] = FAULTS
     only: tuple[tuple[Strike, ...], ...] = ()
     invariants: Invariants | None = None
+    pairs: bool = True
+    """Pairs of faults are tried when every single one was."""
+    remembered: Mapping[str, str] = field(default_factory=dict)
+    """The status of trials of earlier hunts, by their text."""
 
 
-def wishes_of(given: Mapping[str, Any], invariants: Invariants | None) -> Wishes:
+def wishes_of(
+    given: Mapping[str, Any], invariants: Invariants | None, remembered: Mapping[str, str]
+) -> Wishes:
     """Return what the options ask for. Raises `ControlError` or `ValueError` for what they name."""
     names = given["faults"]
     return Wishes(
@@ -45,6 +51,8 @@ def wishes_of(given: Mapping[str, Any], invariants: Invariants | None) -> Wishes
         FAULTS if names is None else tuple(fault_named(name.strip()) for name in names.split(",")),
         tuple(trial_written(each) for each in given["only"]),
         invariants,
+        not given["singles"],
+        remembered,
     )
 
 

@@ -1,0 +1,126 @@
+"""The report of a hunt for programs: JSON, JUnit's XML, and the summary of a step on GitHub."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
+
+from harness.explaining.text import for_xml
+from harness.hunt.hunting import statuses
+from harness.hunt.judging import story
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from harness.hunt.findings import Bug, Trial
+    from harness.hunt.hunting import Report
+
+SCHEMA: Final = "pushbackd-hunt/1"
+
+
+def write_json(path: Path, report: Report, command: str) -> None:
+    """Write the report as JSON. Raises `OSError`."""
+    write_whole(path, json.dumps(document(report, command), indent=2, ensure_ascii=False) + "\n")
+
+
+def document(report: Report, command: str) -> dict[str, Any]:
+    """Return the report as a document of plain values; times are in seconds."""
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "seed": report.wishes.seed,
+        "budget": report.wishes.budget,
+        "seconds": round(report.seconds, 3),
+        "interrupted": report.interrupted,
+        "planned": report.planned,
+        "places": [str(place) for place in report.baseline.places],
+        "trials": [_trial(trial) for trial in report.trials],
+        "bugs": [_bug(bug, command) for bug in report.bugs],
+        "notCompared": sorted(report.baseline.loose),
+    }
+
+
+def repeating(bug: Bug, command: str) -> str:
+    """Return the line that repeats the trial of a bug."""
+    only = bug.only.replace("'", "'\\''")
+    return f"pushbackd hunt --only '{only}' -- {command}"
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "faults": [{"fault": each.fault.name, "place": str(each.place)} for each in trial.strikes],
+        "status": trial.judgement.status,
+        "exitCode": trial.outcome.code,
+        "seconds": round(trial.outcome.ended.seconds, 3),
+        "findings": [
+            {"kind": each.kind.name.lower(), "text": each.words} for each in trial.judgement.findings
+        ],
+        "notes": list(trial.judgement.notes),
+    }
+
+
+def _bug(bug: Bug, command: str) -> dict[str, Any]:
+    return {
+        "kind": bug.cause.kind.name.lower(),
+        "title": bug.cause.kind.value,
+        "text": bug.finding.words,
+        "story": story(bug.trial.outcome),
+        "only": bug.only,
+        "repeat": repeating(bug, command),
+        "runs": bug.repeated + 1,
+        "failed": bug.again + 1,
+        "confirmed": bug.is_confirmed,
+        "otherTrials": len(bug.others),
+    }
+
+
+def write_junit(path: Path, report: Report, command: str) -> None:
+    """Write a case for each trial as JUnit's XML; the bugs are its failures. Raises `OSError`."""
+    failed = [trial for trial in report.trials if trial.judgement.findings]
+    missed = [trial for trial in report.trials if not trial.judgement.reached]
+    counts = {"tests": len(report.trials), "failures": len(failed), "skipped": len(missed)}
+    root = ET.Element("testsuites", name="pushbackd hunt")
+    suite = ET.SubElement(
+        root, "testsuite", {name: str(count) for name, count in counts.items()}, name=for_xml(command)
+    )
+    suite.extend(_case(trial) for trial in report.trials)
+    ET.indent(root)
+    write_whole(path, ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
+
+
+def _case(trial: Trial) -> ET.Element:
+    place = " + ".join(str(strike.place) for strike in trial.strikes)
+    name = " + ".join(strike.fault.name for strike in trial.strikes)
+    seconds = f"{trial.outcome.ended.seconds:.3f}"
+    case = ET.Element("testcase", classname=for_xml(place), name=name, time=seconds)
+    if not trial.judgement.reached:
+        ET.SubElement(case, "skipped", message="the place was not reached")
+    for finding in trial.judgement.findings:
+        failure = ET.SubElement(case, "failure", message=for_xml(finding.kind.value))
+        failure.text = for_xml("\n".join([*story(trial.outcome), finding.words]))
+    return case
+
+
+def markdown(report: Report, command: str) -> str:
+    """Return the report for the summary of a step on GitHub."""
+    counts = statuses([trial.judgement for trial in report.trials])
+    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
+    return "\n".join(
+        [
+            f"### pushbackd hunt: {len(report.confirmed)} bugs",
+            "",
+            f"`{escape(command)}`: {len(report.trials)} trials ({said}) in {report.seconds:.0f} s.",
+            "",
+            *(line for bug in report.confirmed for line in _paragraph(bug, command)),
+        ]
+    )
+
+
+def _paragraph(bug: Bug, command: str) -> Iterator[str]:
+    yield f"- **{escape(bug.cause.kind.value)}** ({bug.rate}): {escape('; '.join(story(bug.trial.outcome)))}."
+    yield f"  {escape(bug.finding.words)}."
+    yield f"  <br><code>{escape(repeating(bug, command))}</code>"

@@ -1,0 +1,116 @@
+"""An outcome against the clean runs: each rule finds its bug, and nothing that a right client does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hunted import CLEAN, INSERT, PAY, asked, baseline, outcome
+
+from harness.hunt.baseline import BaselineError
+from harness.hunt.effects import Field
+from harness.hunt.faults import BY_NAME
+from harness.hunt.findings import Trial, grouped
+from harness.hunt.judging import Judgement, Kind, judge, story
+from harness.hunt.wire import Strike
+
+MORE = {**CLEAN, "shop.orders": [{"_id": 1}, {"_id": 2}]}
+FEWER = {**CLEAN, "shop.payments": []}
+LEFT = Field("shop.stock", "'tea'", "left")
+
+
+def kinds(fault: str, **facts: Any) -> list[Kind]:
+    return [each.kind for each in judge(baseline(), outcome(fault, **facts)).findings]
+
+
+@pytest.mark.parametrize(
+    ("fault", "facts", "found"),
+    [
+        ("lost-reply", {}, []),
+        ("lost-reply", {"code": 1}, [Kind.FAILS]),
+        ("error", {"code": 1}, []),
+        ("error", {"code": 1, "contents": FEWER}, []),
+        ("error", {"contents": FEWER}, [Kind.DOCUMENTS]),
+        ("error", {"contents": MORE}, [Kind.DOCUMENTS]),
+        ("error", {"code": None}, [Kind.HANG]),
+        ("silent", {"code": None}, []),
+        ("error", {"code": 1, "after": 9.0}, [Kind.STANDSTILL]),
+        ("outage", {"code": 1, "after": 9.0}, []),
+        ("error", {"open_transactions": 1}, [Kind.TRANSACTION]),
+        ("error", {"open_cursors": 2}, [Kind.CURSOR]),
+        ("error", {"connections": 80}, [Kind.CONNECTION_STORM]),
+    ],
+)
+def test_what_is_found(fault: str, facts: dict[str, Any], found: list[Kind]) -> None:
+    assert kinds(fault, **facts) == found
+
+
+def test_a_document_that_is_there_twice_is_found_in_a_run_that_reports_an_error() -> None:
+    clean = baseline(contents={"shop.orders": [{"_id": "a" * 24, "customer": 1}]})
+    twice = [{"_id": "a" * 24, "customer": 1}, {"_id": "b" * 24, "customer": 1}]
+    found = judge(clean, outcome("error", code=1, contents={"shop.orders": twice})).findings
+    assert [each.kind for each in found] == [Kind.TWICE]
+    assert "2 times, a clean run 1 times" in found[0].words
+
+
+def test_a_number_that_changed_by_more_than_in_a_clean_run_is_found_and_one_by_less_is_not() -> None:
+    clean = baseline(net=Counter({LEFT: -3}))
+    more = judge(clean, outcome("error", code=1, net=Counter({LEFT: -4})))
+    less = judge(clean, outcome("error", code=1, net=Counter({LEFT: -2})))
+    assert [each.kind for each in more.findings] == [Kind.TWICE]
+    assert not less.findings
+
+
+def test_requests_without_a_growing_wait_are_a_storm_and_those_with_one_are_none() -> None:
+    def struck(waits: list[float]) -> list[Any]:
+        instants = [sum(waits[:number]) for number in range(len(waits))]
+        return [asked(INSERT, number, struck="outage", at=at) for number, at in enumerate(instants)]
+
+    assert kinds("outage", requests=struck([0.03] * 90)) == [Kind.RETRY_STORM]
+    assert kinds("outage", requests=struck([0.001 * number for number in range(70)])) == []
+
+
+def test_a_line_that_every_clean_run_writes_is_missed() -> None:
+    clean = baseline(output="total: 190\ntook 3 s\n")
+    found = judge(clean, outcome("error", output="total: 20\ntook 9 s\n")).findings
+    assert [(each.kind, each.words) for each in found] == [(Kind.OUTPUT, "it did not write 'total: 190'")]
+
+
+def test_a_fault_whose_place_never_came_is_no_trial() -> None:
+    missed = outcome("error", unreached=[Strike(BY_NAME["error"], INSERT)])
+    assert judge(baseline(), missed).status == "not reached"
+
+
+def test_a_command_that_fails_by_itself_has_no_baseline() -> None:
+    with pytest.raises(BaselineError, match="exit code 3, with no fault at all"):
+        baseline(code=3)
+
+
+def test_trials_of_one_cause_are_one_bug_and_the_first_stands_for_it() -> None:
+    judged = [
+        Trial(number, each, judge(baseline(), each))
+        for number, each in enumerate(
+            [
+                outcome("error", contents=MORE),
+                outcome("lost-replies", contents=MORE),
+                outcome("error", PAY, contents=MORE),
+            ]
+        )
+    ]
+    bugs = grouped(judged)
+    assert [(bug.trial.number, len(bug.others)) for bug in bugs] == [(0, 1), (2, 0)]
+    assert bugs[0].only == "error @ shop: shop.orders insert {_id} #1"
+
+
+def test_the_story_says_the_fault_and_what_the_driver_did() -> None:
+    assert story(outcome("lost-replies")) == [
+        "shop: shop.orders insert {_id} #1 was carried out, and its reply was lost, at each attempt",
+        "it was not sent again, and got no answer",
+    ]
+
+
+def test_the_word_for_the_matrix_is_the_worst_that_happened() -> None:
+    assert Judgement().status == "held"
+    assert Judgement(reported=True).status == "reported"
+    assert judge(baseline(), outcome("error", contents=MORE)).status == "failed"

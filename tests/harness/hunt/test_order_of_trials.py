@@ -1,0 +1,63 @@
+"""The order of trials: promise, waves, pairs, and what earlier hunts have found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hunted import INSERT, PAY, asked, baseline, outcome
+
+from harness.hunt import memory
+from harness.hunt.faults import BY_NAME, FAULTS
+from harness.hunt.findings import Trial
+from harness.hunt.judging import Judgement
+from harness.hunt.planning import Facts, pairs, singles
+from harness.hunt.wire import Strike
+from harness.hunt.writing import scenario_of
+from mongowire.system import SeededRng
+
+FACTS = Facts(is_replica_set=True, reads_secondaries=False)
+HUNT = Path(__file__).parents[3] / "docs" / "HUNT.md"
+
+
+def test_each_fault_is_tried_where_it_applies_and_the_same_seed_gives_the_same_order() -> None:
+    first = singles(baseline(), FACTS, SeededRng(1))
+    assert first == singles(baseline(), FACTS, SeededRng(1))
+    assert {strike.place for strike in first} == {INSERT, PAY}
+    assert not {"conflict", "cursor-lost", "stale", "rolled-back"} & {each.fault.name for each in first}
+    assert first[0].fault.name == "error"
+
+
+def test_pairs_begin_within_the_recovery_from_the_first_fault() -> None:
+    recovery = outcome("error")
+    refund = INSERT.__class__("shop", "shop.payments insert {_id}", 2)
+    recovery.requests.append(asked(PAY, 3))
+    recovery.requests[-1].place = refund
+    found = list(pairs(baseline(), [Trial(1, recovery, Judgement())], FACTS))
+    assert [str(each) for each in found[0]] == [f"error @ {INSERT}", f"error @ {refund}"]
+    assert any(each[1].place == PAY for each in found)
+
+
+def test_a_hunt_begins_with_what_failed_and_ends_with_what_held(tmp_path: Path) -> None:
+    strikes = [(Strike(BY_NAME[name], INSERT),) for name in ("error", "slow", "lost-reply")]
+    remembered = {memory.text_of(strikes[0]): "held", memory.text_of(strikes[2]): "failed"}
+    assert memory.ordered(strikes, remembered) == [strikes[2], strikes[1], strikes[0]]
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    with pytest.raises(ValueError, match="is no memory of hunts"):
+        memory.read(other, "npm test")
+
+
+def test_every_fault_stands_in_the_page() -> None:
+    rows = set(re.findall(r"`([a-z-]+)`", HUNT.read_text()))
+    assert {fault.name for fault in FAULTS} <= rows
+
+
+def test_a_scenario_strikes_the_request_by_its_number_among_those_of_its_command() -> None:
+    from harness.hunt.findings import grouped  # noqa: PLC0415
+    from harness.hunt.judging import judge  # noqa: PLC0415
+
+    failed = outcome("error", PAY, contents={})
+    text = scenario_of(grouped([Trial(1, failed, judge(baseline(), failed))])[0], baseline())
+    assert '"when": {"command": "insert", "nth": 1, "appName": "shop", "namespace": "shop.payments"}' in text
