@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -104,6 +106,8 @@ def command(
         remembered = {} if memory_file is None else memory.read(memory_file, line)
         wishes = wishes_of(given, None if file is None else invariants.read(file), remembered)
     setting = Setting(description.started, Programs(words), restarts=given["restart"])
+    if wishes.invariants is not None and wishes.invariants.within is not None:
+        setting = replace(setting, outage=math.inf)
     facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False)
     with bad_input(BaselineError, OSError):
         report = Hunt(setting, facts, wishes, _progress()).run()

@@ -28,9 +28,11 @@ _ID: Final = re.compile(
 )
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d.*)?")
 _COUNTER: Final = re.compile(
-    r"_*(attempts?|tries|retries|retry_?count|num_?(attempts|retries)|failures|errors?|last_?error)",
+    r"_*(attempts?|tries|retries|retry_?count|num_?(attempts|retries)|failures|errors?|last_?error"
+    r"|v|version|rev|revision|seq|sequence)",
     re.IGNORECASE,
 )
+"""Fields that count attempts and changes: a change that is made again, and may be, counts again."""
 _MOMENT: Final = re.compile(r".*(_at|At|_time|Time|timestamp|Timestamp|_ms|Millis|duration|elapsed)")
 _EPOCHS: Final = ((1.5e9, 2.5e9), (1.5e12, 2.5e12))
 """Numbers that are instants: seconds and milliseconds since 1970."""
@@ -73,7 +75,7 @@ def is_id(value: Any) -> bool:
 
 
 def is_counter(name: str) -> bool:
-    """Return whether a field counts attempts or times something, which a fault may change."""
+    """Return whether a field counts attempts, versions or time, which a fault may change."""
     return _COUNTER.fullmatch(name) is not None or _MOMENT.fullmatch(name) is not None
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from harness.hunt.places import Request
 
-OUTAGE_SECONDS: Final = 3.0
+OUTAGE_SECONDS: Final = 2.0
 """The time in which an outage refuses every request of its shape."""
 UNDONE_AFTER: Final = 1.0
 _SLOW: Final = "250ms"
@@ -60,6 +60,8 @@ class Fault:
     """The verb that ends it, `UNDONE_AFTER` seconds later."""
     replica_set: bool = False
     """It needs members of a replica set."""
+    lasts: bool = False
+    """It goes on for a while: of the places of one shape, the first is the best."""
     may_hang: bool = False
     """A client without a time limit waits for ever, as it was told to: that is a note, and no bug."""
 
@@ -207,7 +209,7 @@ FAULTS: Final = (
     Fault("slow", "took a quarter of a second longer", _plain, _always, 75, rule=({"delay": _SLOW},)),
     Fault(
         "outage",
-        "failed, as all of its kind did for three seconds",
+        "failed, as all of its kind did for two seconds",
         _plain,
         _never,
         60,
@@ -268,6 +270,7 @@ FAULTS: Final = (
         verbs=(("lag", {"node": "secondary", "seconds": 10.0}),),
         undone_by=("lag", {"node": "secondary", "seconds": 0}),
         replica_set=True,
+        lasts=True,
     ),
     Fault(
         "rolled-back",
@@ -289,11 +292,11 @@ FAULTS: Final = (
     ),
     Fault(
         "truncated",
-        "was carried out, and its reply was cut short",
+        "was carried out, and its reply broke off",
         _plain,
-        _never,
+        _retried,
         30,
-        bytes={"at": "reply", "do": {"truncate": 6}},
+        bytes={"at": "reply", "byte": 20, "do": {"cut": 0}},
     ),
 )
 """All faults, by name below."""

@@ -18,6 +18,7 @@ from harness.hunt.memory import ordered
 from harness.hunt.planning import Facts, pairs, singles
 from harness.hunt.program import now
 from harness.hunt.trial import Setting, run
+from harness.running import interruption
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
@@ -66,22 +67,31 @@ class Hunt:
         self._progress = progress
         self._end = now() + wishes.budget
         self._began = now()
-        self._numbers = 0
+        self._numbers: dict[tuple[Strike, ...], int] = {}
         self.report: Report
         """What was found so far; there once the clean runs are over."""
 
     def run(self) -> Report:
         """Hunt until every trial is over, or the budget. Raises `BaselineError`, and `OSError`."""
+        try:
+            return self._hunt()
+        finally:
+            self._setting.programs.end_all()
+
+    def _hunt(self) -> Report:
         baseline, jobs = self._clean()
+        if now() > self._end - self._wishes.budget * _KEPT_FOR_CONFIRMATION:
+            raise BaselineError("the clean runs took all of the budget; give a longer --budget")
         self.report = Report(baseline, self._wishes, jobs=jobs)
         try:
             self._try(self._plan(baseline), jobs)
             self.report.bugs = grouped([each for each in self.report.trials if each.judgement.findings])
             self._confirm(jobs)
         except KeyboardInterrupt:
-            self._setting.programs.end_all()
             self.report.interrupted = True
             self.report.bugs = grouped([each for each in self.report.trials if each.judgement.findings])
+            interruption.forget()
+        self.report.trials.sort(key=lambda trial: trial.number)
         self.report.seconds = now() - self._began
         return self.report
 
@@ -126,12 +136,17 @@ class Hunt:
 
     def _try(self, plan: Iterator[tuple[Strike, ...]], jobs: int) -> None:
         reserve = self._wishes.budget * _KEPT_FOR_CONFIRMATION
-        for _, outcome in self._side_by_side(plan, jobs, self._end - reserve):
-            self._numbers += 1
+        for strikes, outcome in self._side_by_side(self._numbered(plan), jobs, self._end - reserve):
             judgement = judge(self.report.baseline, outcome, self._wishes.invariants)
-            self.report.trials.append(Trial(self._numbers, outcome, judgement))
+            self.report.trials.append(Trial(self._numbers[strikes], outcome, judgement))
             self.report.seconds = now() - self._began
             self._progress(self.report)
+
+    def _numbered(self, plan: Iterator[tuple[Strike, ...]]) -> Iterator[tuple[Strike, ...]]:
+        """Yield the trials of a plan, each with its number in it, by which reports are sorted."""
+        for number, strikes in enumerate(plan, 1):
+            self._numbers[strikes] = number
+            yield strikes
 
     def _confirm(self, jobs: int) -> None:
         """Repeat each bug: once in any case, and then as often as the budget allows."""
@@ -169,7 +184,7 @@ class Hunt:
         limit = self.report.baseline.limit
         if invariants is not None and invariants.within is not None:
             limit = invariants.within
-        return run(self._setting, strikes, limit, self._numbers)
+        return run(self._setting, strikes, limit, self._numbers[strikes])
 
 
 def statuses(judgements: Sequence[Judgement]) -> dict[str, int]:

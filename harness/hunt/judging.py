@@ -257,16 +257,18 @@ def _retry_storm(case: _Case) -> Iterator[Finding]:
         struck = [request.at for request in case.outcome.struck if request.place.kind == strike.place.kind]
         waits = [later - before for before, later in pairwise(struck)]
         usual = case.baseline.counts.get(strike.place.kind, 0)
-        if len(struck) > usual + _STORM_RATE * OUTAGE_SECONDS and not _grows(waits):
+        if len(struck) > usual + _STORM_RATE * OUTAGE_SECONDS and _is_storm(waits):
             yield Finding(
                 Kind.RETRY_STORM,
                 f"{len(struck)} requests in {struck[-1] - struck[0]:.1f} s, without waiting longer each time",
             )
 
 
-def _grows(waits: Sequence[float]) -> bool:
+def _is_storm(waits: Sequence[float]) -> bool:
+    """Return whether requests come faster than a client should ask, and no slower in the end."""
     quarter = max(1, len(waits) // 4)
-    return sum(waits[-quarter:]) > _GROWTH * sum(waits[:quarter])
+    grows = sum(waits[-quarter:]) > _GROWTH * sum(waits[:quarter])
+    return not grows and sum(waits) * _STORM_RATE < len(waits)
 
 
 def _connection_storm(case: _Case) -> Iterator[Finding]:

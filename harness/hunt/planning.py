@@ -47,12 +47,16 @@ class Facts(NamedTuple):
 
 def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] = FAULTS) -> list[Strike]:
     """Return all single faults, in the order in which they are tried."""
-    waves = dict(_waves(baseline.places))
+    middle = dict(_waves(baseline.places))
+    first = dict(_waves(baseline.places, from_the_first=True))
     found = [
-        (wave * -_PER_WAVE + _promise(fault, baseline.places[place]) + rng.random(), Strike(fault, place))
-        for place, wave in waves.items()
+        (
+            (first if fault.lasts else middle)[place] * -_PER_WAVE + _promise(fault, request) + rng.random(),
+            Strike(fault, place),
+        )
+        for place, request in baseline.places.items()
         for fault in faults
-        if _applies(fault, baseline.places[place], facts)
+        if _applies(fault, request, facts)
     ]
     return [strike for _, strike in sorted(found, key=lambda each: (-each[0], each[1].place))]
 
@@ -109,10 +113,10 @@ def _promise(fault: Fault, request: Request) -> int:
     return promise - (_WAIT if fault.may_hang else 0)
 
 
-def _waves(places: Iterable[Place]) -> Iterator[tuple[Place, int]]:
+def _waves(places: Iterable[Place], *, from_the_first: bool = False) -> Iterator[tuple[Place, int]]:
     """Yield each place with its wave: 0 for the first of its shape that is tried."""
     for _, each in groupby(sorted(places, key=lambda place: (place.kind, place.number)), lambda p: p.kind):
         same = list(each)
-        middle = same[len(same) // 2]
-        order = dict.fromkeys([middle, same[-1], same[0], *same])
+        best = [] if from_the_first else [same[len(same) // 2], same[-1], same[0]]
+        order = dict.fromkeys([*best, *same])
         yield from ((place, wave) for wave, place in enumerate(order))

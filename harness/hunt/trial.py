@@ -11,6 +11,7 @@ from fakeserver.storage.port.engine import Query
 from fakeserver.storage.port.oplog import OpTime
 from harness.hunt.documents import SPARED
 from harness.hunt.effects import net_changes
+from harness.hunt.faults import OUTAGE_SECONDS
 from harness.hunt.wire import HuntRecord
 from mongowire.system import SystemClock, TcpNetwork
 
@@ -41,6 +42,8 @@ class Setting:
     variables: Mapping[str, str] = field(default_factory=dict)
     restarts: int = 0
     """How often a command that failed is run again, over the same data."""
+    outage: float = OUTAGE_SECONDS
+    """The seconds for which an outage lasts: to the end, where the user says by when the command must end."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Outcome:
 def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int = 0) -> Outcome:
     """Run the command once. Raises `OSError` where it cannot start, and what went wrong in the record."""
     record = HuntRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
+    record.outage = setting.outage
     with BackgroundCluster(setting.started, network=record) as server:
         server.call(lambda: _begin(record, server.cluster, strikes))
         variables = {**setting.variables, VARIABLE: server.uri, NUMBER_VARIABLE: str(number)}

@@ -16,6 +16,7 @@ from fakeserver.network.wire_entries import Accepted, Received, Sent
 from fakeserver.network.wire_record import WireRecord
 from harness.hunt.faults import OUTAGE_SECONDS, UNDONE_AFTER, Fault, Reach
 from harness.hunt.places import Namer, Place, Request
+from mongowire.documents.errors import ControlError
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ class _Aim:
     operation: int | None = None
     since: float = 0.0
 
-    def meets(self, request: Request, now: float) -> bool:
+    def meets(self, request: Request, now: float, outage: float) -> bool:
         fault = self.strike.fault
         if self.operation is None:
             return request.place == self.strike.place
         if fault.reach is Reach.ONCE or (fault.most is not None and self.hits >= fault.most):
             return False
         if fault.reach is Reach.SHAPE:
-            return request.place.kind == self.strike.place.kind and now - self.since < OUTAGE_SECONDS
+            return request.place.kind == self.strike.place.kind and now - self.since < outage
         return request.operation == self.operation
 
 
@@ -62,6 +63,8 @@ class HuntRecord(WireRecord):
     """A record of requests by their names; `aims` are the strikes of the run."""
 
     cluster: Cluster | None = None
+    outage: float = OUTAGE_SECONDS
+    """The seconds for which an outage lasts."""
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     """The connections that clients have opened."""
@@ -108,15 +111,18 @@ class HuntRecord(WireRecord):
             return
         self.requests.append(request)
         for aim in self._aims:
-            if aim.meets(request, entry.at):
+            if aim.meets(request, entry.at, self.outage):
                 self._hit(aim, request)
 
     def _hit(self, aim: _Aim, request: Request) -> None:
         if aim.operation is None:
             aim.operation, aim.since = request.operation, request.at
+        try:
+            self._strike(aim.strike.fault, request, first=aim.hits == 0)
+        except ControlError:
+            return  # the deployment cannot do it as it stands: there is no primary to step down
         aim.hits += 1
         request.struck = aim.strike.fault.name
-        self._strike(aim.strike.fault, request, first=aim.hits == 1)
 
     def _strike(self, fault: Fault, request: Request, *, first: bool) -> None:
         cluster = self.cluster
@@ -129,7 +135,7 @@ class HuntRecord(WireRecord):
         if fault.bytes is not None:
             cluster.control.perform("addFault", {"fault": {**fault.bytes, **only, "times": 1}})
         for verb, arguments in fault.verbs if first else ():
-            _perform(cluster, verb, arguments)
+            cluster.control.perform(verb, arguments)
         if first and fault.undone_by is not None:
             cluster.spawn(_undo(cluster, *fault.undone_by))
 
@@ -151,12 +157,6 @@ def attempts_of(requests: Iterable[Request], operation: int) -> list[Request]:
 def numbered(place: Place, number: int) -> Place:
     """Return the place of that number among those of one name."""
     return replace(place, number=number)
-
-
-def _perform(cluster: Cluster, verb: str, arguments: Mapping[str, Any]) -> None:
-    if verb == "stepDown" and cluster.primary is None:
-        return  # a second one of a pair, between two terms
-    cluster.control.perform(verb, arguments)
 
 
 async def _undo(cluster: Cluster, verb: str, arguments: Mapping[str, Any]) -> None:

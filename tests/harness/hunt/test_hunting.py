@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
+import fakeserver
 from harness.cli import cli
 from harness.hunt.faults import BY_NAME, FAULTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INSERTS = """
 import os, sys
@@ -61,6 +67,45 @@ def test_a_command_that_fails_without_a_fault_is_not_hunted() -> None:
     assert done.exit_code == 2
     assert "ends with exit code 1, with no fault at all" in done.output
     assert "no database today" in done.output
+
+
+@pytest.mark.slow
+def test_what_was_found_is_written_for_programs_and_kept_by_a_test(tmp_path: Path) -> None:
+    report, page, memory, folder = (tmp_path / name for name in ("r.json", "p.html", "m.json", "kept"))
+    files = [
+        "--json",
+        report,
+        "--page",
+        page,
+        "--memory",
+        memory,
+        "--junit",
+        tmp_path / "r.xml",
+        "--write",
+        folder,
+    ]
+    done = hunt("--faults", "error", "--confirm", 0, *files, *python("pass"))
+    assert done.exit_code == 1, done.output
+    found = json.loads(report.read_text())
+    assert [bug["only"] for bug in found["bugs"]] == ["error @ till: shop.orders insert {_id} #2"]
+    assert found["bugs"][0]["only"] in page.read_text()
+    assert 'failures="2"' in (tmp_path / "r.xml").read_text()
+    (remembered,) = json.loads(memory.read_text())["commands"].values()
+    assert remembered == {
+        "error @ till: shop.orders insert {_id} #1": "failed",
+        "error @ till: shop.orders insert {_id} #2": "failed",
+    }
+    (scenario,) = folder.glob("*.yml")
+    assert fakeserver.load_scenario(scenario).spec.topology == "replicaset"
+    (test,) = folder.glob("test_*.py")
+    compile(test.read_text(), test, "exec")
+
+
+@pytest.mark.slow
+def test_a_place_that_is_no_more_is_told() -> None:
+    done = hunt("--only", "error @ till: shop.baskets insert {_id} #1", *python("pass"))
+    assert done.exit_code == 2
+    assert "a place was not reached" in done.output
 
 
 @pytest.mark.parametrize(
