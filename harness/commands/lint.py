@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +14,8 @@ from harness.commands.options.types import FilePath, Filled
 from harness.commands.output.errors import bad_input
 from harness.lint.cache import FindingsCache
 from harness.lint.engine import ALL, lint_files
+from harness.lint.excerpt import excerpt
+from harness.lint.fixing import fix_file
 from harness.lint.rules import READING, RULES
 from harness.running.discovery import BadInputError, discover
 from harness.running.result import ExitCode
@@ -18,7 +23,6 @@ from harness.running.watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from harness.lint.findings import Finding
 
@@ -33,6 +37,18 @@ if TYPE_CHECKING:
     help="Check only these rules (ids, separated by commas).",
 )
 @click.option("--ignore", type=Filled(), multiple=True, metavar="RULES", help="Check all rules but these.")
+@click.option(
+    "--errors-only",
+    is_flag=True,
+    help="Tell only what makes a file unusable: warnings are not shown and do not fail a step.",
+)
+@click.option(
+    "--fix",
+    "fixing",
+    is_flag=True,
+    help="First mend what is certain: names with one wrong letter, the declared schemaVersion, anchors"
+    " without an alias, files in UTF-16. What is replaced is printed.",
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object per finding, then one with the totals."
 )
@@ -57,6 +73,8 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     *,
+    errors_only: bool,
+    fixing: bool,
     as_json: bool,
     show_rules: bool,
     watching: bool,
@@ -67,8 +85,9 @@ def command(
 
     Scenarios for servers are checked as well, as far as `pushbackd serve --scenario` would refuse them.
 
-    Each finding is a line `file:line:column: message (rule)`. The exit code is 0 when there is none, 1 when
-    there are some, 2 when a file cannot be used.
+    Each finding is a line `file:line:column: message (rule)`, and below it the line of the file with the
+    place. All mistakes of a file are told at once. The exit code is 0 when there is none, 1 when there are
+    warnings, 2 when a file cannot be used. A comment `# lint: allow RULE` allows what a rule warns of.
     """
     if show_rules:
         for name, sentence in {**READING, **{rule.id: rule.sentence for rule in RULES}}.items():
@@ -80,8 +99,14 @@ def command(
     def run(paths: Sequence[Path]) -> ExitCode:
         with bad_input(BadInputError):
             files = discover(paths, servers=True)
+        if fixing:
+            _fix(files, chosen)
         cache = None if no_cache else FindingsCache(chosen)
-        findings = [each for each in lint_files(files, chosen, cache=cache) if each.rule not in ignored]
+        findings = [
+            each
+            for each in lint_files(files, chosen, cache=cache)
+            if each.rule not in ignored and (each.refused or not errors_only)
+        ]
         _report(findings, len(files), as_json=as_json)
         if github:
             from harness.report import github as annotations  # noqa: PLC0415 - an editor has no use for it
@@ -105,6 +130,20 @@ def _ids(texts: Iterable[str]) -> frozenset[str]:
     return names
 
 
+def _fix(files: Iterable[Path], rules: frozenset[str]) -> None:
+    with bad_input(OSError):
+        for applied in (each for path in files for each in fix_file(path, rules)):
+            click.echo(f"fixed: {applied}", err=True)
+
+
+def _lines(path: str) -> Sequence[str]:
+    """Return the lines of a file that findings are about, none where it has no text."""
+    try:
+        return Path(path).read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
 def _report(findings: Sequence[Finding], files: int, *, as_json: bool) -> None:
     refused = len({each.path for each in findings if each.refused})
     if as_json:
@@ -113,6 +152,10 @@ def _report(findings: Sequence[Finding], files: int, *, as_json: bool) -> None:
         click.echo("\n".join([*lines, json.dumps({"summary": totals})]))
         return
     if findings:
-        click.echo("\n".join(map(str, findings)))
+        width = shutil.get_terminal_size().columns
+        for path, of_file in groupby(findings, key=lambda each: each.path):
+            lines = _lines(path)
+            for each in of_file:
+                click.echo("\n".join([str(each), *excerpt(each, lines, width)]))
         unusable = f"; {refused} cannot be used" if refused else ""
         click.echo(f"findings: {len(findings)}; files: {files}{unusable}", err=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 
 from harness.formats import UNIFIED
-from harness.unified.schema import check as check_unified
-from harness.unified.schema import explain
+from harness.unified import schema
+from harness.unified.schema.explanation import beyond_64_bits, explain, in_order
 from harness.unified.schema.grammar import MINOR_MAX, REQUIREMENT
 from harness.unified.schema.notation import (
     ANYTHING,
@@ -32,18 +32,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from harness.formats import Format
+    from harness.unified.errors import ScenarioError
     from harness.unified.schema.notation import Schema
     from mongowire.documents.marks import Marked
 
 
 def check(document: Marked, of: Format) -> None:
     """Raise `ScenarioError` for the first thing in a file that its format does not allow."""
+    found = mistakes(document, of)
+    if found:
+        raise found[0]
+
+
+def mistakes(document: Marked, of: Format) -> list[ScenarioError]:
+    """Return all that its format does not allow in a file, in its order."""
     if of is UNIFIED:
-        check_unified(document)
-        return
-    problems = list(_validator(of.name).iter_errors(document.value))
-    if problems:
-        raise explain(document, problems, lambda _: SCHEMAS[of.name])
+        return schema.mistakes(document)
+    problems = _validator(of.name).iter_errors(document.value)
+    found = explain(document, problems, lambda _: SCHEMAS[of.name])
+    return in_order([*found, *beyond_64_bits(document)])
 
 
 @cache

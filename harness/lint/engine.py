@@ -6,17 +6,21 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-import fakeserver
 from fakeserver.control.scenario.loader import ScenarioFileError
+from fakeserver.control.scenario.loader import read_text as read_scenario
+from fakeserver.waiting.first_use import at_first_use
 from harness.formats import UNIFIED, format_of, is_for_servers
-from harness.formats.grammar import check
+from harness.formats.grammar import mistakes
+from harness.formats.reading import cases_of
+from harness.lint.allowances import allowances
 from harness.lint.findings import Finding, Problem
+from harness.lint.remains import NAMING, Remains
 from harness.lint.rules import RULES
 from harness.lint.scenario import LintedScenario
 from harness.running.collecting import never_collecting
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
-from harness.unified.loader import read_with_anchors
+from harness.unified.loader import read_text, text_of
 from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
     from harness.lint.cache import FindingsCache
     from mongowire.documents.marks import Marked
+
+_building = at_first_use("fakeserver.control.scenario.building")
 
 ALL: Final = frozenset(rule.id for rule in RULES)
 
@@ -37,31 +43,75 @@ _SHARE: Final = 40
 def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
     """Return what the rules of these ids find in a file, by lines.
 
-    Of a file that cannot be used only the reasons for that: all else may follow from them.
+    Of a file that cannot be used all reasons for that, and nothing else: it may follow from them.
     """
     try:
-        document, anchors = read_with_anchors(path)
+        text = text_of(path)
     except ScenarioError as error:
         return [_refusal(error, path, "syntax")]
+    return lint_text(text, path, rules)
+
+
+def lint_text(text: str, path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
+    """Return what the rules find in the text of a file, as `lint_file` does."""
     try:
-        of = format_of(document.value)
-        if is_for_servers(document.value):
-            return _of_servers(path)
-        check(document, of)
-        if of is not UNIFIED:
-            return []  # the rules are about unified tests
-        build(document)  # which also checks the parts inside arguments
+        document, anchors = read_text(text, path)
     except ScenarioError as error:
-        return [_refusal(error, path, "schema")]
-    scenario = LintedScenario(document, anchors)
-    refused = [each for each in _findings(scenario, rules & REFUSING) if each.refused]
-    return sorted(refused or _findings(scenario, rules))
+        return [_refusal(error, path, "syntax")]
+    if is_for_servers(document.value):
+        return _of_servers(text, path)
+    if format_of(document.value) is not UNIFIED:  # the rules are about unified tests
+        return [_refusal(error, path, "schema") for error in _of_other_format(document)]
+    remains, errors = _examinable(document)
+    refused = [_refusal(error, path, "schema") for error in errors]
+    if remains is None:
+        return refused
+    scenario = LintedScenario(remains.document, anchors)
+    refusing = (rules & REFUSING) - (frozenset() if remains.names_are_known else NAMING)
+    refused += [each for each in _findings(scenario, refusing) if each.refused]
+    if refused:
+        return sorted(refused)
+    allowed = allowances(text)
+    return sorted(each for each in _findings(scenario, rules) if each.rule not in allowed(each.line))
 
 
-def _of_servers(path: Path) -> list[Finding]:
+def _of_other_format(document: Marked) -> Sequence[ScenarioError]:
+    """Return why the cases of a file of another format than the unified one cannot run."""
+    errors = mistakes(document, format_of(document.value))
+    try:
+        if not errors:
+            cases_of(document)
+    except ScenarioError as error:
+        return [error]
+    return errors
+
+
+def _examinable(document: Marked) -> tuple[Remains | None, list[ScenarioError]]:
+    """Return what rules can look at, if anything, and the mistakes of all else.
+
+    The parts inside arguments are checked when they are built, of which each attempt tells one mistake.
+    """
+    remains = Remains(document)
+    errors = mistakes(document, UNIFIED)
+    if errors and (not remains.without(errors) or mistakes(remains.document, UNIFIED)):
+        return None, errors
+    while True:
+        try:
+            build(remains.document)
+        except ScenarioError as error:
+            if any(str(each) == str(error) for each in errors):
+                return None, errors
+            errors.append(error)
+            if not remains.without([error]):
+                return None, errors
+        else:
+            return remains, errors
+
+
+def _of_servers(text: str, path: Path) -> list[Finding]:
     """Return why servers would refuse a scenario for them."""
     try:
-        fakeserver.load_scenario(path)
+        _building.build(read_scenario(text, str(path)))
     except ScenarioFileError as error:
         problems = (
             Problem(Location(path, each.place.line, each.place.column, each.field), each.message)

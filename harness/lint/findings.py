@@ -47,6 +47,11 @@ class Finding:
             refused=refused,
         )
 
+    @property
+    def level(self) -> str:
+        """The word for how bad it is: an error makes the file unusable, a warning does not."""
+        return "error" if self.refused else "warning"
+
     def to_dict(self) -> dict[str, Any]:
         """Return a document of plain values."""
         return asdict(self)

@@ -92,6 +92,10 @@ class OperationUse:
         """Return the place of an argument."""
         return self.item.locate(("arguments", *steps))
 
+    def place_of_name(self, name: str) -> Location:
+        """Return the place of the name of an argument."""
+        return self.item.locate_key(("arguments", name))
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -102,6 +106,11 @@ class Operator:
     beside: tuple[str, ...]
     root: Marked
     steps: tuple[str | int, ...]
+
+    @property
+    def place(self) -> Location:
+        """Return the place of the operator itself."""
+        return self.root.locate_key((*self.steps, self.name))
 
     @property
     def item(self) -> Marked:

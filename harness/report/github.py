@@ -70,9 +70,8 @@ def of_results(results: Iterable[Result], complaints: Iterable[str]) -> Iterator
 def of_findings(findings: Iterable[Finding]) -> Iterator[Annotation]:
     """Yield an annotation for each finding of lint: an error for what refuses a file."""
     for each in findings:
-        level = "error" if each.refused else "warning"
         message = "; ".join(filter(None, (each.message, each.hint)))
-        yield Annotation(level, each.rule, message, _in_workspace(each.path), each.line, each.column)
+        yield Annotation(each.level, each.rule, message, _in_workspace(each.path), each.line, each.column)
 
 
 def commands(annotations: Iterable[Annotation]) -> Iterator[str]:

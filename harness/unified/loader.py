@@ -38,10 +38,16 @@ def read_with_anchors(path: Path) -> tuple[Marked, Sequence[Anchor]]:
         return reader.read_with_anchors(path)
 
 
+def read_text(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
+    """Read the text of a file, YAML or JSON by its name. Raises `ScenarioError`."""
+    with _as_scenario_error():
+        return reader.read_text(text, path)
+
+
 def read_yaml(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
     """Read the text of a YAML file as `read_with_anchors` does. Raises `ScenarioError`."""
     with _as_scenario_error():
-        return reader.read_yaml(text, path)
+        return reader.read_yaml(text, path, keys=True)
 
 
 def text_of(path: Path) -> str:

@@ -107,6 +107,12 @@ def version_of(text: str) -> tuple[int, int, int]:
     return major, minor, patch
 
 
+def is_impossible(low: str, high: str) -> bool:
+    """Return whether no version is `low` or newer and `high` or older; two numbers stand for all patches."""
+    parts = len(high.partition("-")[0].split("."))
+    return version_of(low)[:parts] > version_of(high)[:parts]
+
+
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
@@ -114,6 +120,8 @@ def _dotted(version: tuple[int, ...]) -> str:
 def _version(requirement: Requirement, deployment: Servers) -> str | None:
     here = (*deployment.server_version, 0, 0, 0)[:3]
     low, high = requirement.min_server_version, requirement.max_server_version
+    if low is not None and high is not None and is_impossible(low, high):
+        return f"asks for server {low} or newer and {high} or older, which none is: exchange the two"
     if low is not None and here < version_of(low):
         return f"needs server {low} or newer, this is {_dotted(here)}"
     if high is not None and here > version_of(high):

@@ -83,6 +83,14 @@ class Marked:
             mark = mark.child(step) or mark
         return Location(self.path, mark.line, mark.column, name)
 
+    def locate_key(self, steps: Sequence[str | int]) -> Location:
+        """Return the place of the key at the end of a path; of its value where nobody kept the key's."""
+        value, mark = self.locate(steps), self.mark
+        for step in steps[:-1]:
+            mark = mark.child(step) or mark
+        line, column = mark.keys.get(str(steps[-1]), (value.line, value.column))
+        return Location(self.path, line, column, value.field)
+
 
 def join(field: str, step: str | int) -> str:
     """Return the field path of a member: `tests[0].operations`."""

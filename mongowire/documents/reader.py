@@ -7,6 +7,7 @@ multiply without end are refused before they are expanded.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from contextlib import suppress
@@ -67,11 +68,18 @@ def read(path: Path) -> Marked:
 
 
 def read_with_anchors(path: Path) -> tuple[Marked, Sequence[Anchor]]:
-    """Read a file as `read` does; also return its anchors in their order. Raises `DocumentError`."""
-    text = text_of(path)
+    """Read a file as `read` does; also return its anchors in their order. Raises `DocumentError`.
+
+    Keys have their places as well, for messages about the keys themselves.
+    """
+    return read_text(text_of(path), path)
+
+
+def read_text(text: str, path: Path) -> tuple[Marked, Sequence[Anchor]]:
+    """Read the text of a file, YAML or JSON by its name, as `read_with_anchors` does."""
     if path.suffix == ".json":
         return _read_json(text, path), ()
-    return read_yaml(text, path)
+    return read_yaml(text, path, keys=True)
 
 
 def text_of(path: Path) -> str:
@@ -82,6 +90,10 @@ def text_of(path: Path) -> str:
         raise DocumentError(f"cannot be read: {error.strerror}", location=Location(path)) from error
     if len(data) > BYTES_MAX:
         raise DocumentError(f"is larger than {BYTES_MAX} bytes", location=Location(path, 1, 1))
+    if (encoding := encoding_of(data)) is not None:
+        raise DocumentError(
+            f"is {encoding}, not UTF-8", location=Location(path, 1, 1), fix="save it as UTF-8"
+        )
     if b"\0" in data:
         place = _place_of(data, data.index(b"\0"), path)
         raise DocumentError("is binary, not text", location=place, fix="a scenario is YAML or JSON")
@@ -93,6 +105,18 @@ def text_of(path: Path) -> str:
     if not text.strip():
         raise DocumentError("is empty", location=Location(path, 1, 1), fix="a scenario has at least one test")
     return text
+
+
+_OTHER_MARKS: Final = (
+    *((codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF32_BE, "UTF-32")),
+    *((codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16")),
+)
+"""Byte order marks of other encodings; a mark stands before one that it begins with."""
+
+
+def encoding_of(data: bytes) -> str | None:
+    """Return the encoding of a text that begins with a byte order mark of another one than UTF-8, or None."""
+    return next((name for mark, name in _OTHER_MARKS if data.startswith(mark)), None)
 
 
 def _place_of(data: bytes, offset: int, path: Path) -> Location:
@@ -115,7 +139,7 @@ def _read_json(text: str, path: Path) -> Marked:
     except RecursionError as error:
         raise DocumentError("is nested too deeply", location=Location(path, 1, 1)) from error
     try:
-        marks = _compose(text, path, _FAST)[0].mark
+        marks = _compose(text, path, _FAST, keys=True)[0].mark
     except (yaml.YAMLError, DocumentError):  # JSON that is not YAML: surrogate escapes, tabs
         marks = Mark()
     return Marked(value, marks, path)
@@ -224,7 +248,8 @@ class _Composer:
             raise self._error(event, f"tag {tag} is not supported", "write the value as Extended JSON")
         node = self._anchorable(event, events)
         if node.mark.size > VALUES_MAX:
-            raise self._error(event, f"holds more than {VALUES_MAX} values once aliases are expanded", "")
+            expanded = " once aliases are expanded" if any(each.used for each in self.defined) else ""
+            raise self._error(event, f"holds more than {VALUES_MAX} values{expanded}", "")
         if name is not None:
             self.anchors[name] = node
         return node

@@ -49,7 +49,7 @@ PAGE_NAME = re.compile(r"\bdocs/([A-Z-]+\.md)")
 CODES: Final[Mapping[ExitCode, str]] = {
     ExitCode.PASSED: "`conform`, `explain`: every case that applies passed, or failed as expected. `lint`: no"
     " finding. `record`: something was recorded. Others: done",
-    ExitCode.FAILED: "`conform`, `explain`, `record`: a case failed. `lint`: there are findings."
+    ExitCode.FAILED: "`conform`, `explain`, `record`: a case failed. `lint`: there are warnings."
     " `to-json --check`: a file would change",
     ExitCode.BAD_INPUT: "the command line is wrong, a file or a case cannot be used, a file cannot be written"
     " (a full disk), or servers do not answer",

@@ -18,7 +18,7 @@ import jsonschema_rs
 from harness.running.discovery import BadInputError
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
-from harness.unified.schema import explain
+from harness.unified.schema.explanation import explain
 from harness.unified.schema.notation import STRING, array, record, word
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _validator() -> jsonschema_rs.Draft202012Validator:
 
 def _mutants(document: Marked) -> Iterator[Mutant]:
     if problems := list(_validator().iter_errors(document.value)):
-        raise explain(document, problems, lambda _: _SCHEMA)
+        raise explain(document, problems, lambda _: _SCHEMA)[0]
     for entry in document["mutants"].items():
         value: Mapping[str, Any] = entry.value
         survives = value.get("survives", {})

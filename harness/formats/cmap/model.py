@@ -52,6 +52,7 @@ class CmapCase:
     def of(cls, document: Marked) -> CmapCase:
         """Return the case. Raises ScenarioError for what it names but never makes, and for what cannot be."""
         _check_names(document["operations"].items())
+        _check_ranges(document["events"].items())
         case = cls(document)
         if not (case.is_unit or case.in_background):
             interval = document["poolOptions"]["backgroundThreadIntervalMS"]
@@ -161,6 +162,14 @@ def _check_names(operations: Sequence[Marked]) -> None:
         labels.update(filter(None, (value.get("label"),)))
         if "connection" in value and value["connection"] not in labels:
             raise _unknown(operation["connection"], "connection", "give it as the label of a checkOut before")
+
+
+def _check_ranges(events: Sequence[Marked]) -> None:
+    for event in events:
+        bounds = event.value.get(OURS, {}).get("durationMS", {})
+        if bounds.get("min", 0) > bounds.get("max", inf):
+            why = f"min {bounds['min']} is above max {bounds['max']}"
+            raise ScenarioError(why, location=event[OURS]["durationMS"].location, fix="exchange the two")
 
 
 def _unknown(name: Marked, what: str, fix: str) -> ScenarioError:

@@ -12,6 +12,7 @@ from harness.lint.rules import (
     names,
     operations,
     options,
+    ranges,
     server_side,
 )
 
@@ -25,6 +26,7 @@ RULES: Final = (
     *names.RULES,
     *operations.RULES,
     *options.RULES,
+    *ranges.RULES,
     *events.RULES,
     *fail_points.RULES,
     *fail_point_contents.RULES,

@@ -119,7 +119,7 @@ def _strange_keys(
         if key not in known and key not in ignored:
             listed = f"fields: {', '.join(known) or 'none'}"
             yield Problem(
-                item.locate((key,)), f"{what} has no field {key!r}", did_you_mean(key, known) or listed
+                item.locate_key((key,)), f"{what} has no field {key!r}", did_you_mean(key, known) or listed
             )
 
 

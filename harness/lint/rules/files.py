@@ -70,10 +70,23 @@ def _drift(scenario: LintedScenario) -> Iterator[Problem]:
         )
 
 
+def _does_nothing(scenario: LintedScenario) -> Iterator[Problem]:
+    for test in scenario.tests:
+        case = test.item.value
+        if not case["operations"] and not case.keys() & _EXPECTING and "skipReason" not in case:
+            message = "the case does nothing and expects nothing, so that every driver passes it"
+            yield Problem(test.item["operations"].location, message, "give it an operation, or remove it")
+
+
+_EXPECTING: Final = frozenset(
+    {"expectEvents", "expectLogMessages", "expectTracingMessages", "outcome", "pushbackd"}
+)
+
 RULES: Final = (
     LintRule(
         "schema-version", "The declared schemaVersion is the lowest that has all that is used.", _version
     ),
+    LintRule("empty-case", "A case does something, or expects something.", _does_nothing),
     LintRule("duplicate-description", "The cases of a file have different descriptions.", _descriptions),
     LintRule("unused-anchor", "An anchor has an alias.", _unused_anchors),
     LintRule("json-drift", "A JSON file of the same name holds the same values.", _drift),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mongowire.documents.marks import Location, Marked
 
 _TARGETS: Final = frozenset(kind for kind, _ in OPERATIONS)
-_JUDGED: Final = ("$$type", "$$lte", "$$matchesHexBytes")
+_JUDGED: Final = ("$$exists", "$$type", "$$lte", "$$matchesHexBytes")
 """Operators whose arguments say by themselves whether they are wrong."""
 
 
@@ -51,7 +51,7 @@ def _wrong_arguments(scenario: LintedScenario) -> Iterator[Problem]:
         strange = [name for name in step.arguments if name not in spec.arguments]
         for name in strange:
             hint = did_you_mean(name, spec.arguments, f"arguments: {', '.join(spec.arguments) or 'none'}")
-            yield Problem(step.place_of(name), f"{step.name} has no argument {name!r}", hint)
+            yield Problem(step.place_of_name(name), f"{step.name} has no argument {name!r}", hint)
         meant = {nearest(name, spec.arguments) for name in strange}
         for name, required in spec.arguments.items():
             if required and name not in step.arguments and name not in meant:
@@ -101,12 +101,12 @@ def _unknown_operator(scenario: LintedScenario) -> Iterator[Problem]:
     for operator in (operator for test in scenario.tests for operator in test.operators):
         if len(operator.beside) > 1:
             message = f"{operator.name} stands beside other keys, so it is a key like them"
-            yield Problem(operator.item.location, message, "an operator is the only key of its mapping")
+            yield Problem(operator.place, message, "an operator is the only key of its mapping")
         elif operator.name == "$$placeholder":
-            yield Problem(operator.item.location, "$$placeholder stands where a value is compared")
+            yield Problem(operator.place, "$$placeholder stands where a value is compared")
         elif operator.name not in OPERATORS:
             hint = did_you_mean(operator.name, OPERATORS, f"operators: {', '.join(OPERATORS)}")
-            yield Problem(operator.item.location, f"unknown special operator {operator.name}", hint)
+            yield Problem(operator.place, f"unknown special operator {operator.name}", hint)
         elif operator.name in _JUDGED:
             yield from _wrong_operand(operator.name, operator.item)
 

@@ -258,8 +258,10 @@ _ALIASES: Final[Mapping[str, frozenset[str]]] = {"number": frozenset({"int", "lo
 
 
 def _exists(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
+    if not isinstance(argument, bool):
+        raise ScenarioError(f"$$exists takes true or false, not {argument!r}")
     there = not isinstance(actual, _MissingValue)
-    if there == bool(argument):
+    if there == argument:
         return None
     why = "is there, but must not be" if there else "is missing"
     return Mismatch("", {"$$exists": argument}, actual, why)

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fakeserver.control.scenario.bundled import FOLDER
+from harness.formats.grammar import SCHEMAS
 from harness.lint.engine import lint_file, lint_files
 from harness.lint.rules import READING, RULES
-from harness.running.discovery import bundled_root, discover
+from harness.running.discovery import bundled_root, discover, is_scenario
 from harness.running.result import ExitCode
 
-if TYPE_CHECKING:
-    from pathlib import Path
+DOCS = Path(__file__).parents[3] / "docs"
 
-SOUND = 'description: x\nschemaVersion: "1.0"\ntests:\n  - description: a\n    operations: []\n'
+SOUND = """\
+description: x
+schemaVersion: "1.0"
+tests:
+  - description: a
+    operations:
+      - name: assertCollectionNotExists
+        object: testRunner
+        arguments: { databaseName: shop, collectionName: stock }
+"""
 SUSPICIOUS = SOUND.replace('"1.0"', '"1.4"')
 UNUSABLE = SOUND.replace("tests:", "test:")
 
@@ -33,8 +44,7 @@ def test_the_exit_code_tells_sound_from_suspicious_from_unusable(
 
 def test_without_paths_the_bundled_scenarios_are_checked_and_are_sound() -> None:
     findings = [each for path in discover([bundled_root()]) for each in lint_file(path)]
-    # A few cases are about time that passes: idle connections, and queues that fill.
-    assert [str(each) for each in findings if each.rule != "timed-wait"] == []
+    assert [str(each) for each in findings] == []
 
 
 FOR_SERVERS = 'pushbackd: "1.0"\ndescription: x\ntimeline:\n  - at: 1s\n    limits: {requests: 3}\n'
@@ -48,7 +58,9 @@ def test_scenarios_for_servers_are_checked_beside_the_others(tmp_path: Path, pus
     found = pushbackd("lint", tmp_path)
     assert found.exit_code == ExitCode.BAD_INPUT
     what = "timeline[0]: unknown field or verb 'limitz'; did you mean 'limits'? (schema)"
-    assert found.stdout == f"{tmp_path}/servers.yml:5:5: {what}\n"
+    assert found.stdout == (
+        f"{tmp_path}/servers.yml:5:5: {what}\n    5 |     limitz: {{requests: 3}}\n      |     ^^^^^^\n"
+    )
 
 
 def test_the_bundled_scenarios_for_servers_are_sound(pushbackd: Any) -> None:
@@ -117,3 +129,47 @@ def test_several_processes_find_what_one_finds(write: Any) -> None:
     findings = lint_files(paths, jobs=2)
     assert findings == lint_files(paths, jobs=1)
     assert len(findings) == 60
+
+
+def test_errors_only_leaves_warnings_out_and_passes_a_step(write: Any, pushbackd: Any) -> None:
+    suspicious, unusable = write(SUSPICIOUS, "a.yml"), write(UNUSABLE, "b.yml")
+    done = pushbackd("lint", "--errors-only", suspicious)
+    assert (done.exit_code, done.output) == (ExitCode.PASSED, "")
+    done = pushbackd("lint", "--errors-only", suspicious, unusable)
+    assert done.exit_code == ExitCode.BAD_INPUT
+    assert "(schema)" in done.stdout
+    assert "(schema-version)" not in done.stdout
+
+
+def test_fix_mends_what_is_certain_and_tells_it(write: Any, pushbackd: Any) -> None:
+    path = write(UNUSABLE.replace('"1.0"', '"1.4"'))
+    done = pushbackd("lint", "--fix", path)
+    assert (done.exit_code, done.stdout) == (ExitCode.PASSED, "")
+    assert done.stderr.splitlines() == [f"fixed: {path}:3: test → tests", f'fixed: {path}:2: "1.4" → "1.0"']
+    assert path.read_text() == SOUND
+
+
+def test_the_line_with_the_mistake_stands_below_it(write: Any, pushbackd: Any) -> None:
+    assert pushbackd("lint", write(UNUSABLE)).stdout.splitlines()[1:] == ["    3 | test:", "      | ^^^^"]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_each_format_has_a_schema_for_editors(name: str, pushbackd: Any) -> None:
+    schema = json.loads(pushbackd("schema", "--format", name).stdout)
+    assert schema["$schema"].endswith("2020-12/schema")
+    assert schema["properties"]
+
+
+EXAMPLE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+
+
+def test_whole_scenarios_in_the_documents_are_sound(tmp_path: Path) -> None:
+    found = 0
+    for page in sorted(DOCS.rglob("*.md")):
+        for index, example in enumerate(EXAMPLE.findall(page.read_text())):
+            path = tmp_path / f"{page.stem}-{index}.yml"
+            path.write_text(example)
+            if "\ntests:" in example and is_scenario(path, servers=True):
+                found += 1
+                assert [str(each) for each in lint_file(path)] == []
+    assert found

@@ -102,7 +102,7 @@ def test_a_broken_file_is_one_message_and_the_others_run(tmp_path: Path, pushbac
     assert done.exit_code == ExitCode.BAD_INPUT
     rules = folder / "rules"
     assert done.stderr.splitlines() == [
-        f"{rules / 'odd.json'}:8:11: tests[0].uir: unknown field (did you mean 'uri'?)",
+        f"{rules / 'odd.json'}:8:4: tests[0].uir: unknown field (did you mean 'uri'?)",
         f"{rules / 'wrong.json'}:3:16: new_rtt_ms: must be a number, is a string",
     ]
     assert "1 passed" in done.stdout

@@ -98,7 +98,7 @@ BROKEN = {
     "a byte order mark and nothing else": Broken(b"\xef\xbb\xbf", (1, 1), "is empty"),
     "binary": Broken(b"\x89PNG\r\n\x1a\n\0\0", (3, 1), "is binary, not text"),
     "another encoding": Broken(SOUND.replace(": x", ": \xfc").encode("latin-1"), (1, 14), "is not UTF-8"),
-    "UTF-16": Broken(SOUND.encode("utf-16"), (1, 4), "is binary, not text"),
+    "UTF-16": Broken(SOUND.encode("utf-16"), (1, 1), "is UTF-16, not UTF-8"),
     "huge": Broken(b"# " + b"x" * BYTES_MAX, (1, 1), f"is larger than {BYTES_MAX} bytes"),
     "a list": Broken("- 1\n", (1, 1), "is a list, not a mapping"),
     "a word": Broken("scenario\n", (1, 1), "is a string, not a mapping"),
@@ -108,8 +108,8 @@ BROKEN = {
     ),
     "a version that is no string": changed('"1.13"', "1.13", 2, 16, says="schemaVersion: must be a string"),
     "a version of the future": changed('"1.13"', '"1.99"', 2, 16, says="schemaVersion 1.99 is not supported"),
-    "a field of a later version": changed('"1.13"', '"1.13"\nx-later: 1', 3, 10, says="unknown field"),
-    "a misspelt field": changed("tests:", "test:", 1, 1, says="field 'tests' is missing"),
+    "a field of a later version": changed('"1.13"', '"1.13"\nx-later: 1', 3, 1, says="unknown field"),
+    "a misspelt field": changed("tests:", "test:", 7, 1, says="did you mean 'tests'?"),
     "a wrong type": changed(
         "databaseName: shop", "databaseName: [shop]", 5, 61, says="must be a string, is a list"
     ),
@@ -122,9 +122,9 @@ BROKEN = {
     "an operation of something else": changed(
         "object: collection", "object: database", 10, 15, says="a database has no operation 'insertOne'"
     ),
-    "a misspelt argument": changed("document:", "documnt:", 13, 20, says="did you mean 'document'?"),
+    "a misspelt argument": changed("document:", "documnt:", 13, 11, says="did you mean 'document'?"),
     "an unknown operator": changed(
-        "$$unsetOrMatches", "$$unsetOrMatch", 14, 55, says="did you mean '$$unsetOrMatches'?"
+        "$$unsetOrMatches", "$$unsetOrMatch", 14, 39, says="did you mean '$$unsetOrMatches'?"
     ),
     "an undefined entity": changed(
         "object: collection", "object: colection", 11, 17, says="did you mean 'collection'?"
@@ -220,7 +220,7 @@ def test_a_sound_file_may_have_a_byte_order_mark_and_carriage_returns(write: Any
                     {
                         "description": "x",
                         "schemaVersion": "1.0",
-                        "tests": [{"description": "a", "operations": []}],
+                        "tests": [{"description": "a", "skipReason": "later", "operations": []}],
                     }
                 ),
                 "case.json",

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SOUND = 'description: x\nschemaVersion: "1.0"\ntests:\n  - description: a\n    operations: []\n'
+SOUND = """\
+description: x
+schemaVersion: "1.0"
+tests:
+  - description: a
+    operations:
+      - name: assertCollectionNotExists
+        object: testRunner
+        arguments: { databaseName: shop, collectionName: stock }
+"""
 SUSPICIOUS = SOUND.replace('"1.0"', '"1.4"')
 UNUSABLE = SOUND.replace("tests:", "test:")
 

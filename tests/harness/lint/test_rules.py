@@ -75,7 +75,56 @@ def seen(element: str, section: str = "expectAttempts") -> str:
     return f"pushbackd: {{ {section}: [{{ {element} }}] }}\n"
 
 
+PING = "- { name: runCommand, object: its, arguments: { commandName: ping, command: { ping: 1 } } }\n"
+
+
+def with_options(options: str) -> str:
+    database = "  - database: { id: its, client: other, databaseName: shop }\n"
+    entities = f"  - client: {{ id: other, uriOptions: {options} }}\n{database}"
+    return text(PING + INSERT, entities=entities)
+
+
+ON_ANOTHER = (
+    "- { name: runCommand, object: its, arguments: { commandName: ping, command: { ping: 1 } } }\n" + INSERT
+)
+
+
 BAD_AND_GOOD = [
+    (
+        "empty-range",
+        text(more=seen("command: insert, count: { min: 3, max: 2 }")),
+        text(more=seen("command: insert, count: { min: 2, max: 3 }")),
+    ),
+    (
+        "empty-range",
+        text(more='pushbackd: { runOn: { profile: { min: "9.0", max: "8.2" } } }\n'),
+        text(more='pushbackd: { runOn: { profile: { min: "8.2", max: "8.2" } } }\n'),
+    ),
+    (
+        "no-server",
+        text(more='runOnRequirements: [{ minServerVersion: "9.0", maxServerVersion: "8.0.99" }]\n'),
+        text(more='runOnRequirements: [{ minServerVersion: "8.0.4", maxServerVersion: "8.0" }]\n'),
+    ),
+    (
+        "no-server",
+        text(file='runOnRequirements: [{ minServerVersion: "9.0", maxServerVersion: "8.0" }]\n'),
+        text(file='runOnRequirements: [{ minServerVersion: "8.0", maxServerVersion: "9.0" }]\n'),
+    ),
+    ("wrong-option", with_options("{ retryWrites: maybe }"), with_options("{ retryWrites: false }")),
+    ("wrong-option", with_options("{ maxpoolsize: many }"), with_options("{ maxpoolsize: 3 }")),
+    ("wrong-option", with_options("{ w: { a: 1 } }"), with_options("{ w: majority }")),
+    (
+        "wrong-option",
+        with_options("{ minPoolSize: 5, maxPoolSize: 2 }"),
+        with_options("{ minPoolSize: 5, maxPoolSize: 0 }"),
+    ),
+    ("empty-case", text("[]", entities=""), text()),
+    ("empty-case", text("[]"), text() + "  - { description: b, skipReason: later, operations: [] }\n"),
+    (
+        "unknown-operator",
+        text(expecting("expectResult: { x: { $$exists: maybe } }")),
+        text(expecting("expectResult: { x: { $$exists: false } }")),
+    ),
     (
         "unknown-selector",
         text(more=seen("command: insrt, count: 1")),
@@ -291,8 +340,8 @@ BAD_AND_GOOD = [
     ("schema-version", text(runner("wait", "ms: 1"), version="1.9"), text()),
     (
         "duplicate-description",
-        text() + "  - { description: a, operations: [] }\n",
-        text() + "  - { description: b, operations: [] }\n",
+        text() + "  - { description: a, skipReason: later, operations: [] }\n",
+        text() + "  - { description: b, skipReason: later, operations: [] }\n",
     ),
     (
         "unused-anchor",
@@ -329,35 +378,48 @@ def test_rules_have_ids_of_their_own_and_one_sentence() -> None:
     assert all(rule.sentence.endswith(".") and rule.sentence.count(". ") == 0 for rule in RULES)
 
 
+WITH_TWIN = """\
+description: x
+schemaVersion: "1.0"
+tests:
+  - description: a
+    skipReason: later
+    operations: []
+"""
+TWIN = """{
+  "description": "x",
+  "schemaVersion": "1.0",
+  "tests": [{"description": "a", "skipReason": "later", "operations": []}]
+}"""
+
+
 @pytest.mark.parametrize(
     ("twin", "fires"),
     [
         ('{"a": 1}', True),
         ("{", True),
         (
-            '{"description": "x", "schemaVersion": "1.0", "tests": [{"description": "a", "operations": []}]}',
+            TWIN,
             False,
         ),
         (
-            '{"description": "x", "schemaVersion": "1.0", "tests": [{"description": "b", "operations": []}]}',
+            TWIN.replace('"a"', '"b"'),
             True,
         ),
     ],
 )
 def test_a_twin_must_hold_the_same(twin: str, *, fires: bool, write: Write) -> None:
     write(twin, "case.json")
-    path = write('description: x\nschemaVersion: "1.0"\ntests:\n  - description: a\n    operations: []\n')
+    path = write(WITH_TWIN)
     assert rules_that_fire(path) == ({"json-drift"} if fires else set())
 
 
 def test_a_drift_is_placed_at_the_first_value_that_differs(write: Write) -> None:
     write(
-        '{"description": "x", "schemaVersion": "1.0", "tests": [{"description": true, "operations": []}]}',
+        TWIN.replace('"a"', "true"),
         "case.json",
     )
-    (finding,) = lint_file(
-        write('description: x\nschemaVersion: "1.0"\ntests:\n  - description: a\n    operations: []\n')
-    )
+    (finding,) = lint_file(write(WITH_TWIN))
     assert (finding.line, finding.column) == (4, 18)
 
 

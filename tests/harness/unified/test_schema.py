@@ -29,7 +29,7 @@ def complaint(tmp_path: Path, text: str, *, version: str = "1.0") -> str:
 ONE_OPERATION = "tests:\n  - description: one\n    operations:\n      - "
 
 REFUSED = {
-    TESTS + "    outcom: []\n": "6:13: tests[0].outcom: unknown field (did you mean 'outcome'?)",
+    TESTS + "    outcom: []\n": "6:5: tests[0].outcom: unknown field (did you mean 'outcome'?)",
     ONE_OPERATION + "{name: find}\n": ("6:9: tests[0].operations[0]: field 'object' is missing (add object)"),
     "tests: []\n": "3:8: tests: is empty (leave it out, or give at least one)",
     "tests: 1\n": "3:8: tests: must be a list, is an integer",
@@ -46,11 +46,11 @@ REFUSED = {
         " (remove one of them)"
     ),
     TESTS + "    expectEvents: [{client: c, events: [], ignoreExtraEvents: true}]\n": (
-        "6:63: tests[0].expectEvents[0].ignoreExtraEvents: unknown field"
+        "6:44: tests[0].expectEvents[0].ignoreExtraEvents: unknown field"
         ' (declare schemaVersion "1.7", which has it)'
     ),
     TESTS + "    expectTracingMessages: []\n": (
-        '6:28: tests[0].expectTracingMessages: unknown field (schemaVersion "1.27" has it)'
+        '6:5: tests[0].expectTracingMessages: unknown field (schemaVersion "1.27" has it)'
     ),
     "runOnRequirements: [{minServerVersion: x}]\n" + TESTS: (
         "3:40: runOnRequirements[0].minServerVersion: 'x' is not a version (write it like \"1.0\")"

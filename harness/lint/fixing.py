@@ -1,0 +1,105 @@
+"""Mending what is certain: names with one wrong letter, versions, anchors without an alias, the encoding.
+
+A fix replaces one word where a finding stands. It is kept only if the finding is gone in the text that it
+makes, and the text can still be read: whether a fix fixes is not guessed but looked at.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from harness.lint.engine import ALL, lint_text
+from mongowire.documents.reader import encoding_of
+from mongowire.documents.suggestions import is_slip, meant_by
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from harness.lint.findings import Finding
+
+_WORD = re.compile(r"[\w$.-]+")
+_VERSION = re.compile(r'declare (?:schemaVersion )?"(1\.\d+)"')
+_SCHEMA_VERSION = re.compile(r"""(?m)^(?P<before>\s*["']?schemaVersion["']?\s*:\s*)(?P<version>[^\s,#]+)""")
+_ANCHOR = re.compile(r"&[\w.-]+\s*")
+_MOST_FIXES: Final = 500
+"""How many words of a file are replaced at most: more are no slips."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedFix:
+    """What was replaced in a line of a file."""
+
+    path: Path
+    line: int
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before} → {self.after}"
+
+
+def fix_file(path: Path, rules: frozenset[str] = ALL) -> Sequence[AppliedFix]:
+    """Mend a file as far as that is certain, and return what was done. Raises `OSError`."""
+    data = path.read_bytes()
+    encoding = encoding_of(data)
+    try:
+        text = data.decode(encoding.replace("-", "").lower() if encoding else "utf-8")
+    except UnicodeDecodeError:
+        return ()
+    applied = [AppliedFix(path, 1, encoding, "UTF-8")] if encoding else []
+    mark = "\ufeff" if data.startswith(codecs.BOM_UTF8) else ""
+    text = text.removeprefix("\ufeff")
+    while len(applied) < _MOST_FIXES and (step := _next(text, path, rules)):
+        text, fix = step
+        applied.append(fix)
+    if applied:
+        write_whole(path, (mark + text).encode())
+    return applied
+
+
+def _next(text: str, path: Path, rules: frozenset[str]) -> tuple[str, AppliedFix] | None:
+    """Return the text after the next fix, and the fix; None when nothing more is certain."""
+    findings = lint_text(text, path, rules)
+    for finding in findings:
+        for start, end, word in _replacements(finding, text):
+            edited = text[:start] + word + text[end:]
+            if _is_better(findings, finding, lint_text(edited, path, rules)):
+                line = text.count("\n", 0, start) + 1
+                return edited, AppliedFix(path, line, text[start:end].strip(), word or "(removed)")
+    return None
+
+
+def _is_better(before: Sequence[Finding], fixed: Finding, after: Sequence[Finding]) -> bool:
+    """Return whether a finding is gone, and the file is still one that can be read."""
+    same = [each for each in after if (each.rule, each.message) == (fixed.rule, fixed.message)]
+    known = [each for each in before if (each.rule, each.message) == (fixed.rule, fixed.message)]
+    return len(same) < len(known) and all(each.rule != "syntax" for each in after)
+
+
+def _replacements(finding: Finding, text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield what may be replaced for a finding: where it begins and ends in the text, and by what."""
+    if version := _VERSION.match(finding.hint):
+        if declared := _SCHEMA_VERSION.search(text):
+            yield *declared.span("version"), f'"{version[1]}"'
+        return
+    start = _offset(text, finding.line, finding.column)
+    if finding.rule == "unused-anchor":
+        if anchor := _ANCHOR.match(text, start):
+            yield *anchor.span(), ""
+        return
+    meant = meant_by(finding.hint or finding.message)
+    quoted = start + (text[start : start + 1] in ('"', "'"))
+    word = _WORD.match(text, quoted)
+    if meant and word and is_slip(word[0], meant):
+        yield *word.span(), meant
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """Return the place of a line and a column in a text."""
+    lines = text.splitlines(keepends=True)
+    return sum(map(len, lines[: line - 1])) + column - 1

@@ -1,0 +1,70 @@
+"""Rules about ranges: something is in them.
+
+Unified Test Format: runOnRequirement. The key `pushbackd` of a case: what is expected of servers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.lint.findings import LintRule, Problem
+from harness.unified.requirements import is_impossible
+from harness.unified.server_side.model import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.lint.scenario import LintedScenario
+    from mongowire.documents.marks import Marked
+
+
+def _empty_range(scenario: LintedScenario) -> Iterator[Problem]:
+    for test in scenario.tests:
+        own = test.item.get(KEY)
+        if own is None:
+            continue
+        for place in _mappings(own):
+            least, most = place.value.get("min"), place.value.get("max")
+            if _is_above(least, most):
+                message = f"min {least} is above max {most}, and no number is in between"
+                yield Problem(place["min"].location, message, "exchange the two")
+
+
+def _mappings(item: Marked) -> Iterator[Marked]:
+    """Yield the mappings in a value that have both ends of a range."""
+    if isinstance(item.value, dict):
+        if {"min", "max"} <= item.value.keys():
+            yield item
+        for name in item.value:
+            yield from _mappings(item[name])
+    elif isinstance(item.value, list):
+        for each in item.items():
+            yield from _mappings(each)
+
+
+def _is_above(least: Any, most: Any) -> bool:
+    if isinstance(least, str) and isinstance(most, str):
+        return is_impossible(least, most)
+    numbers = isinstance(least, (int, float)) and isinstance(most, (int, float))
+    return bool(numbers and least > most)
+
+
+def _no_server(scenario: LintedScenario) -> Iterator[Problem]:
+    for holder in (scenario.document, *(test.item for test in scenario.tests)):
+        listed = holder.get("runOnRequirements")
+        for each in listed.items() if listed else ():
+            low, high = each.value.get("minServerVersion"), each.value.get("maxServerVersion")
+            if low is not None and high is not None and is_impossible(low, high):
+                message = f"minServerVersion {low} is above maxServerVersion {high}: no server is meant"
+                yield Problem(each["minServerVersion"].location, message, "exchange the two")
+
+
+RULES: Final = (
+    LintRule(
+        "empty-range",
+        "A range of what servers are to have seen has something in it.",
+        _empty_range,
+        refuses=True,
+    ),
+    LintRule("no-server", "A requirement can be met by some release of the server.", _no_server),
+)
