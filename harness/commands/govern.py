@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack, suppress
 
 import click
 
@@ -10,6 +11,7 @@ from driver.errors import DriverError
 from harness.commands.options.types import Duration, Seconds
 from harness.overload.policy import POLICIES, Decision, Governor
 from harness.overload.policy.readings import CannotGovernError
+from harness.report.progress import work
 from harness.running import cancelling
 from harness.running.result import ExitCode
 
@@ -54,12 +56,12 @@ def command(*, uri: str, policy: str, connections: bool, interval: float, second
 
 
 async def _govern(governor: Governor, seconds: float | None) -> None:
-    async with governor:
-        try:
+    async with AsyncExitStack() as stack:
+        with work("waiting for the server"):
+            await stack.enter_async_context(governor)
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await governor.run()
-        except TimeoutError:
-            return
 
 
 def _print_decision(decision: Decision) -> None:

@@ -17,6 +17,7 @@ from harness.lint.engine import ALL, lint_files
 from harness.lint.excerpt import excerpt
 from harness.lint.fixing import fix_file
 from harness.lint.rules import READING, RULES
+from harness.report.progress import work
 from harness.running.discovery import BadInputError, discover
 from harness.running.result import ExitCode
 from harness.running.watch import watch
@@ -102,11 +103,9 @@ def command(
         if fixing:
             _fix(files, chosen)
         cache = None if no_cache else FindingsCache(chosen)
-        findings = [
-            each
-            for each in lint_files(files, chosen, cache=cache)
-            if each.rule not in ignored and (each.refused or not errors_only)
-        ]
+        with work("files", len(files)) as advance:
+            found = lint_files(files, chosen, cache=cache, on_checked=advance)
+        findings = [each for each in found if each.rule not in ignored and (each.refused or not errors_only)]
         _report(findings, len(files), as_json=as_json)
         if github:
             from harness.report import github as annotations  # noqa: PLC0415 - an editor has no use for it
@@ -154,8 +153,8 @@ def _report(findings: Sequence[Finding], files: int, *, as_json: bool) -> None:
     if findings:
         width = shutil.get_terminal_size().columns
         for path, of_file in groupby(findings, key=lambda each: each.path):
-            lines = _lines(path)
+            text = _lines(path)
             for each in of_file:
-                click.echo("\n".join([str(each), *excerpt(each, lines, width)]))
+                click.echo("\n".join([str(each), *excerpt(each, text, width)]))
         unusable = f"; {refused} cannot be used" if refused else ""
         click.echo(f"findings: {len(findings)}; files: {files}{unusable}", err=True)

@@ -11,6 +11,7 @@ from harness.report.changes import RunOutcomes, change_lines, changes_between, i
 from harness.report.matrix import Matrix
 from harness.report.outputs import writing
 from harness.report.page import write
+from harness.report.progress import work
 from harness.running.result import ExitCode
 from mongowire.system import SystemClock
 
@@ -34,11 +35,12 @@ def command(runs: tuple[str, ...], output: Path) -> ExitCode:
     """
     matrix = Matrix()
     named: list[RunOutcomes] = []
-    for run, results, name in runs_of(runs):
-        outcomes = RunOutcomes(name, run)
-        matrix.add(run, outcomes.noting(results), name=name)
-        named += [outcomes] if name else []
-    with writing(output):
+    with work(f"{output}", len(runs) + 1) as advance, writing(output):
+        for run, results, name in runs_of(runs):
+            outcomes = RunOutcomes(name, run)
+            matrix.add(run, outcomes.noting(results), name=name)
+            named += [outcomes] if name else []
+            advance(1)
         write(output, matrix, utc=SystemClock().utc())
     click.echo(f"{output}: {len(matrix.cells)} cases, {len(matrix.columns)} columns")
     return _compared(*named) if len(named) == len(runs) == 2 else ExitCode.PASSED  # noqa: PLR2004 - before, after

@@ -24,7 +24,7 @@ from harness.unified.loader import read_text, text_of
 from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from harness.lint.cache import FindingsCache
@@ -156,18 +156,21 @@ def lint_files(
     *,
     jobs: int | None = None,
     cache: FindingsCache | None = None,
+    on_checked: Callable[[int], object] = lambda _: None,
 ) -> list[Finding]:
     """Return the findings of all files, in the order of the files.
 
-    Without `jobs`, as many processes as there are processors and enough files for. Files that `cache` knows
-    are not read again, and it gets what was found in the others.
+    `on_checked` hears how many files more have been checked. Without `jobs`, as many processes as there are
+    processors and enough files for. Files that `cache` knows are not read again, and it gets what was found
+    in the others.
     """
     if cache is None:
-        return [finding for findings in _lint(paths, rules, jobs) for finding in findings]
+        return [each for findings in _told(_lint(paths, rules, jobs), on_checked) for each in findings]
     keys = [cache.key(path) for path in paths]
     known = [cache.get(path, key) for path, key in zip(paths, keys, strict=True)]
     unknown = [index for index, findings in enumerate(known) if findings is None]
-    found = _lint([paths[index] for index in unknown], rules, jobs)
+    on_checked(len(paths) - len(unknown))
+    found = _told(_lint([paths[index] for index in unknown], rules, jobs), on_checked)
     for index, findings in zip(unknown, found, strict=True):
         known[index] = findings
         cache.put(paths[index], keys[index], findings)
@@ -175,16 +178,23 @@ def lint_files(
     return [finding for findings in known for finding in findings or ()]
 
 
-def _lint(paths: Sequence[Path], rules: frozenset[str], jobs: int | None) -> list[list[Finding]]:
-    """Return the findings of each file."""
+def _lint(paths: Sequence[Path], rules: frozenset[str], jobs: int | None) -> Iterator[list[list[Finding]]]:
+    """Yield the findings of each file, for a share of the files at a time."""
     wanted = jobs or min(os.cpu_count() or 1, 1 + len(paths) // _SHARE)
-    if wanted == 1:
-        return _in_this_process(paths, rules)
-
     shares = [paths[start : start + _SHARE] for start in range(0, len(paths), _SHARE)]
+    if wanted == 1:
+        yield from (_in_this_process(share, rules) for share in shares)
+        return
     with ProcessPoolExecutor(wanted) as pool:
-        found = pool.map(_in_this_process, shares, [rules] * len(shares))
-        return [findings for share in found for findings in share]
+        yield from pool.map(_in_this_process, shares, [rules] * len(shares))
+
+
+def _told(
+    shares: Iterable[list[list[Finding]]], on_checked: Callable[[int], object]
+) -> Iterator[list[Finding]]:
+    for share in shares:
+        on_checked(len(share))
+        yield from share
 
 
 def _in_this_process(paths: Iterable[Path], rules: frozenset[str]) -> list[list[Finding]]:

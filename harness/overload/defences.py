@@ -56,8 +56,11 @@ def _trial(defence: Defence, plan: Plan, able: Capacity) -> Trial:
     return Trial(plan=plan, policy=defence.policy, capacity=able, parameters=limit if defence.limited else {})
 
 
-def report(*, seconds: float, live: bool) -> dict[str, Any]:
-    """Try each defence for so many seconds of a steady overload, and return a document of numbers."""
+def report(*, seconds: float, live: bool, on_trial: Callable[[], object] = lambda: None) -> dict[str, Any]:
+    """Try each defence for so many seconds of a steady overload, and return a document of numbers.
+
+    `on_trial` hears of each trial that has ended.
+    """
     able = capacity(live=live)
     offered = able.per_second * _OVERLOAD
     rows = []
@@ -74,6 +77,7 @@ def report(*, seconds: float, live: bool) -> dict[str, Any]:
                 "of_limit": window.goodput / (able.per_second * _LIMITED_TO),
             }
         )
+        on_trial()
     return {"live": live, "seconds": seconds, "capacity": able.per_second, "trials": rows}
 
 

@@ -14,7 +14,7 @@ from harness.overload.policy import POLICIES
 from harness.overload.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from harness.overload.plan import Plan
     from harness.overload.trial import Capacity
@@ -46,14 +46,22 @@ def _measure(plan: Plan, policy: str, able: Capacity, *, live: bool) -> dict[str
     }
 
 
-def report(*, seconds: float, live: bool) -> dict[str, Any]:
-    """Run every plan of so many seconds with every policy, and return a document of numbers."""
+def trials(*, live: bool) -> int:
+    """Return how many trials `report` runs."""
+    return len(POLICIES) * len(_plans(capacity(live=live).per_second, 1.0))
+
+
+def report(*, seconds: float, live: bool, on_trial: Callable[[], object] = lambda: None) -> dict[str, Any]:
+    """Run every plan of so many seconds with every policy, and return a document of numbers.
+
+    `on_trial` hears of each trial that has ended.
+    """
     able = capacity(live=live)
-    rows = [
-        _measure(plan, policy, able, live=live)
-        for policy in POLICIES
-        for plan in _plans(able.per_second, seconds)
-    ]
+    rows = []
+    for policy in POLICIES:
+        for plan in _plans(able.per_second, seconds):
+            rows.append(_measure(plan, policy, able, live=live))
+            on_trial()
     return {"live": live, "seconds": seconds, "capacity": able.per_second, "trials": rows}
 
 

@@ -192,9 +192,25 @@ def trials(starts: Sequence[int], seconds: float) -> list[ProbingTrial]:
     return [ProbingTrial(start=start, seconds=seconds) for start in starts]
 
 
-def run(trials: Sequence[ProbingTrial]) -> list[Sequence[ProbePoint]]:
-    """Run trials one after the other. Raises `Interrupted`."""
-    return [_run(trial) for trial in trials]
+def run(
+    trials: Sequence[ProbingTrial], *, on_trial: Callable[[], object] = lambda: None
+) -> list[Sequence[ProbePoint]]:
+    """Run trials one after the other; `on_trial` hears that one has ended. Raises `Interrupted`."""
+    return [_told(_run(trial), on_trial) for trial in trials]
+
+
+def pressed_trials(seconds: float) -> list[ProbingTrial]:
+    """Return the trials under a load that never lets up, by the specified rule and by the newer one."""
+    return [
+        ProbingTrial(start=start, clients=_PRESSED_CLIENTS, seconds=seconds, compares_pools=compares_pools)
+        for compares_pools in (False, True)
+        for start in _PRESSED_STARTS
+    ]
+
+
+def _told(points: Sequence[ProbePoint], on_trial: Callable[[], object]) -> Sequence[ProbePoint]:
+    on_trial()
+    return points
 
 
 def _run(trial: ProbingTrial, *, pressed: bool = False) -> Sequence[ProbePoint]:
@@ -208,17 +224,19 @@ def _run(trial: ProbingTrial, *, pressed: bool = False) -> Sequence[ProbePoint]:
 
 
 def report(
-    trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]], *, seconds: float
+    trials: Sequence[ProbingTrial],
+    runs: Sequence[Sequence[ProbePoint]],
+    *,
+    seconds: float,
+    on_trial: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """Return where trials settled, and those under a load that never lets up, as a document of numbers."""
-    pressed = [
-        ProbingTrial(start=start, clients=_PRESSED_CLIENTS, seconds=seconds, compares_pools=compares_pools)
-        for compares_pools in (False, True)
-        for start in _PRESSED_STARTS
-    ]
-    return _settled(trials, runs) | {
-        "pressed": _settled(pressed, [_run(trial, pressed=True) for trial in pressed])
-    }
+    """Return where trials settled, and those under a load that never lets up, as a document of numbers.
+
+    The latter are run here; `on_trial` hears of each that has ended.
+    """
+    pressed = pressed_trials(seconds)
+    settled_under_pressure = [_told(_run(trial, pressed=True), on_trial) for trial in pressed]
+    return _settled(trials, runs) | {"pressed": _settled(pressed, settled_under_pressure)}
 
 
 def _settled(trials: Sequence[ProbingTrial], runs: Sequence[Sequence[ProbePoint]]) -> dict[str, Any]:

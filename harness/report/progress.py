@@ -1,10 +1,16 @@
-"""Progress of a run, on standard error: a bar on a terminal, and a line from time to time elsewhere."""
+"""Progress of long work, on standard error: a bar on a terminal, and a line from time to time elsewhere.
+
+Nothing is silent for more than a second at a terminal, nor for more than ten seconds in a pipe: bar and lines
+are drawn by threads of their own, also while a single step takes minutes.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from functools import partial
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -24,6 +30,14 @@ _ESTIMATED_OVER: Final = 3600.0
 _SIGN_OF_LIFE: Final = 10.0
 """Seconds between two lines where there is no terminal."""
 
+_DUMB: Final = ("dumb", "unknown")
+"""Terminals on which nothing can be drawn again in its place."""
+
+
+def is_animated() -> bool:
+    """Return whether standard error is a terminal that can show a bar."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _DUMB
+
 
 @contextmanager
 def progress(
@@ -34,7 +48,7 @@ def progress(
         yield lambda _: None
         return
     failed: list[Result] = []
-    showing = counted if sys.stderr.isatty() else partial(_signs_of_life, clock=clock or SystemClock())
+    showing = counted if is_animated() else partial(_signs_of_life, clock=clock or SystemClock())
     with showing(total, color=color) as advance:
 
         def take(result: Result) -> None:
@@ -64,7 +78,7 @@ def _signs_of_life(total: int, *, clock: Clock, color: bool | None) -> Iterator[
 @contextmanager
 def counted(total: int, *, color: bool | None = None) -> Iterator[Callable[[str], None]]:
     """Show how many of so many are done, on a terminal; call what it gives at each, with a description."""
-    if not sys.stderr.isatty():
+    if not is_animated():
         yield lambda _: None
         return
     from rich import console, progress  # noqa: PLC0415 - rich is worth its import on a terminal only
@@ -79,21 +93,74 @@ def counted(total: int, *, color: bool | None = None) -> Iterator[Callable[[str]
         yield lambda description: bar.update(task, advance=1, description=description)
 
 
+class SignsOfLife:
+    """Lines about work that goes on: how far it is, ten seconds or more after the last line."""
+
+    def __init__(self, what: str, total: int = 0, *, done: float = 0, clock: Clock | None = None) -> None:
+        self._what, self._total, self._done = what, total, done
+        self._clock = clock or SystemClock()
+        self._began = self._last = self._clock.utc()
+
+    def advance(self, steps: float = 1) -> None:
+        """Count steps that are done."""
+        self._done += steps
+
+    def tell(self) -> None:
+        """Print a line if one is due."""
+        now = self._clock.utc()
+        if now - self._last < _SIGN_OF_LIFE:
+            return
+        self._last = now
+        far = f"{self._done:g} of {self._total} " if self._total else ""
+        click.echo(f"{self._what}: {far}after {now - self._began:.0f} s", err=True)
+
+
 @contextmanager
-def steps(total: int, *, done: int = 0) -> Iterator[Callable[[], None]]:
-    """Show how many of some steps are done, and how long the others will take; call what it gives at each."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
+def work(what: str, total: int = 0, *, done: float = 0) -> Iterator[Callable[[float], None]]:
+    """Show that work goes on, and how many of its steps are done where there is a `total`.
+
+    Call what it gives with the number of steps that have been done since.
+    """
+    with (_animated if is_animated() else _lines)(what, total, done) as advance:
+        yield advance
+
+
+@contextmanager
+def _lines(what: str, total: int, done: float) -> Iterator[Callable[[float], None]]:
+    signs, ended = SignsOfLife(what, total, done=done), Event()
+
+    def tell_now_and_then() -> None:
+        while not ended.wait(_SIGN_OF_LIFE / 10):
+            signs.tell()
+
+    teller = Thread(target=tell_now_and_then, name="signs of life", daemon=True)
+    teller.start()
+    try:
+        yield signs.advance
+    finally:
+        ended.set()
+        teller.join()
+
+
+@contextmanager
+def _animated(what: str, total: int, done: float) -> Iterator[Callable[[float], None]]:
     from rich import console, progress  # noqa: PLC0415 - as above
 
-    left = (progress.TextColumn("left:"), progress.TimeRemainingColumn())
-    bar = progress.Progress(
-        *(progress.BarColumn(), progress.MofNCompleteColumn(), *left),
+    shown: list[progress.ProgressColumn] = [
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+    ]
+    if total:
+        shown += [progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn()]
+        shown += [progress.TextColumn("left:"), progress.TimeRemainingColumn()]
+    else:
+        shown.append(progress.TimeElapsedColumn())
+    with progress.Progress(
+        *shown,
         console=console.Console(stderr=True),
         transient=True,
+        redirect_stdout=False,
         speed_estimate_period=_ESTIMATED_OVER,
-    )
-    with bar:
-        task = bar.add_task("", total=total, completed=done)
-        yield lambda: bar.advance(task)
+    ) as bar:
+        task = bar.add_task(what, total=total or None, completed=round(done))
+        yield lambda steps: bar.advance(task, steps)

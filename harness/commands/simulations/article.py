@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from harness.commands.options.types import Count, Duration, FilePath, Number, SeedNumber
 from harness.commands.output.errors import bad_input
+from harness.report.progress import work
 from harness.running.result import ExitCode
 from harness.sim import parquet
 from harness.sim.article import files
@@ -26,8 +27,9 @@ from harness.sim.article.parameters import (
     Strategy,
 )
 from harness.sim.article.prints import client_lines, server_lines, table
-from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model
+from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model, scenario_of
 from harness.sim.article.trial import ArticleTrial, repeats
+from harness.sim.fleet.running import engine_for, rough_time, seconds_of
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
@@ -175,7 +177,10 @@ def command(ctx: click.Context, /, **options: Any) -> ExitCode:
     """
     parameters = _parameters(ctx, options)
     _check(ctx, parameters, options)
-    trials = list(_run(parameters, _strategies(options), options))
+    strategies = _strategies(options)
+    if options["engine"] != "virtual":
+        _announce(parameters, len(strategies) * options["repeats"], options["engine"])
+    trials = list(_run(parameters, strategies, options))
     _print(trials, verbose=options["verbose"])
     _write(trials, options)
     return ExitCode.PASSED
@@ -264,12 +269,39 @@ def _run(
 
 @contextmanager
 def _progress(label: str, parameters: ArticleParameters) -> Iterator[Callable[[float], None]]:
-    """Show how far a trial is, on standard error and only at a terminal; give what hears the seconds."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
+    """Show how far a trial is, on standard error; give what hears the simulated seconds."""
+    told = 0.0
+    with work(f"{label}, simulated seconds", round(parameters.seconds)) as advance:
+
+        def hear(seconds: float) -> None:
+            nonlocal told
+            advance(seconds - told)
+            told = seconds
+
+        yield hear
+
+
+def _announce(parameters: ArticleParameters, runs: int, engine: str) -> None:
+    """Say which engine the model takes, how long that will be, and how it would be faster."""
+    scenario = scenario_of(parameters, Strategy.FIXED)
+    if engine == "auto":
+        engine = engine_for(scenario)
+    seconds = seconds_of(scenario, engine)
+    if seconds < _WORTH_TELLING:
         return
-    with click.progressbar(length=round(parameters.seconds), label=label, file=sys.stderr) as bar:
-        yield lambda seconds: bar.update(round(seconds) - bar.pos)
+    text = f"engine: {engine}, about {rough_time(seconds)} for each of {runs} run{'s' * (runs > 1)}"
+    if engine == "plain" and not find_spec("numba"):
+        faster = rough_time(seconds_of(scenario, "compiled"))
+        text += f"; compiled it is {faster}: pip install 'pushbackd[simulation]'"
+    elif engine == "plain":
+        text += "; --engine compiled is faster"
+    elif engine == "compiled":
+        text += ", and half a minute more when it is compiled for the first time"
+    click.echo(text, err=True)
+
+
+_WORTH_TELLING: Final = 5.0
+"""Seconds from which a run is announced."""
 
 
 def _print(trials: Sequence[ArticleTrial], *, verbose: bool) -> None:

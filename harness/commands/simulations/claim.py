@@ -11,7 +11,7 @@ from harness.commands.options.common import seed_option
 from harness.commands.options.types import Count, FilePath
 from harness.commands.simulations.reporting import check_files, html_option, json_option, write_file
 from harness.pages import frame
-from harness.report.progress import steps
+from harness.report.progress import work
 from harness.running import interruption
 from harness.sim.claims.catalogue import CLAIMS, CLIENTS
 from harness.sim.claims.drawing import picture, section
@@ -92,8 +92,8 @@ def _files(claims: list[Claim], plot: Path | None, *, into_folder: bool) -> dict
 
 def _measure(claim: Claim, path: Path | None, sections: list[str], *, quiet: bool) -> dict[str, Any]:
     """Measure a claim, print and draw it, and add its part of the page to the sections."""
-    with steps(len(claim.sides)) as advance:
-        outcomes = measure(claim, on_side=advance)
+    with work(f"claim {claim.name}", len(claim.sides)) as advance:
+        outcomes = measure(claim, on_side=lambda: advance(1))
     numbers = report(claim, outcomes)
     if not quiet:
         click.echo(table(claim, numbers))

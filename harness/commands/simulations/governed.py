@@ -7,6 +7,7 @@ import click
 from harness.commands.options.types import Seconds
 from harness.commands.simulations.reporting import json_option, live_option, show
 from harness.overload import governed
+from harness.report.progress import work
 
 
 @click.command("governed")
@@ -25,4 +26,6 @@ def command(*, seconds: float, live: bool, as_json: bool) -> None:
     'of possible' is the goodput as a part of what such a server could have answered, 'at last' that of the
     end of the busy time.
     """
-    show(governed.report(seconds=seconds, live=live), governed.table, as_json=as_json)
+    with work("trials", governed.trials(live=live)) as advance:
+        report = governed.report(seconds=seconds, live=live, on_trial=lambda: advance(1))
+    show(report, governed.table, as_json=as_json)

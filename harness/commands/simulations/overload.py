@@ -17,6 +17,7 @@ from harness.commands.simulations.reporting import (
     write_file,
 )
 from harness.overload import defences
+from harness.report.progress import work
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,8 @@ def command(*, seconds: float, live: bool, plot: Path | None, html: Path | None,
     virtual time, is of a step of the load to three times the capacity.
     """
     check_files(plot, html)
-    numbers = defences.report(seconds=seconds, live=live)
+    with work("defences", len(defences.DEFENCES)) as advance:
+        numbers = defences.report(seconds=seconds, live=live, on_trial=lambda: advance(1))
     show(numbers, defences.table, as_json=as_json)
     write_file(plot, lambda: defences.picture(seconds))
     write_file(html, lambda: defences.page(numbers, seconds))

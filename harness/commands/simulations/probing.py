@@ -16,6 +16,7 @@ from harness.commands.simulations.reporting import (
     write_file,
 )
 from harness.overload import probing
+from harness.report.progress import work
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +52,9 @@ def command(
     """
     check_files(plot, html)
     trials = probing.trials(starts, seconds)
-    runs = probing.run(trials)
-    numbers = probing.report(trials, runs, seconds=seconds)
+    with work("trials", len(trials) + len(probing.pressed_trials(seconds))) as advance:
+        runs = probing.run(trials, on_trial=lambda: advance(1))
+        numbers = probing.report(trials, runs, seconds=seconds, on_trial=lambda: advance(1))
     show(numbers, probing.table, as_json=as_json)
     write_file(plot, lambda: probing.picture(trials, runs))
     write_file(html, lambda: probing.page(numbers, trials, runs))

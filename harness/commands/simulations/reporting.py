@@ -9,6 +9,7 @@ import click
 
 from harness.commands.options.types import FilePath
 from harness.report.outputs import writing
+from harness.report.progress import work
 from mongowire.whole_file import check_writable, write_whole
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def check_files(*paths: Path | None) -> None:
 def write_file(path: Path | None, text: Callable[[], str]) -> None:
     """Write a picture or a page where a path is given. Raises `click.ClickException`."""
     if path is not None:
-        made = text()
+        with work("drawing"):
+            made = text()
         with writing(path):
             write_whole(path, made)
 

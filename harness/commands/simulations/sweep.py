@@ -11,7 +11,7 @@ from harness.commands.options.types import FilePath, Filled, Jobs
 from harness.commands.output.errors import bad_input
 from harness.commands.simulations.reporting import check_files, html_option, write_file
 from harness.report.outputs import writing
-from harness.report.progress import steps
+from harness.report.progress import work
 from harness.running import interruption
 from harness.running.cluster import ClusterError, on_cluster
 from harness.running.processors import processors
@@ -115,11 +115,11 @@ def _run(
         if left:
             executor = stack.enter_context(_executor(jobs, len(left), scheduler))
             stack.enter_context(_telling(results, len(points), path))
-            advance = stack.enter_context(steps(len(points), done=len(results.rows)))
+            advance = stack.enter_context(work("points", len(points), done=len(results.rows)))
 
             def on_done(point: GridPoint, measures: Mapping[str, Any]) -> None:
                 results.add(point, measures)
-                advance()
+                advance(1)
 
             run_points(left, measure, executor, on_done)
         click.echo(f"{path}: {len(points)} points, {len(left)} of them run now")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.building import FleetPlan, rate_at
@@ -13,7 +13,7 @@ from harness.sim.fleet.outcome import COUNTS, LEVELS, FleetOutcome
 from harness.sim.fleet.scenario import Closed, Deploy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from harness.sim.fleet import Engine
     from harness.sim.fleet.columns import FleetWorld
@@ -23,6 +23,8 @@ _MANY: Final = 300_000
 """Operations and ticks beyond which it is worth to load a compiler."""
 _STEPS: Final = 100
 """How often progress is told."""
+_SECONDS_AN_OPERATION: Final[Mapping[str, float]] = {"plain": 55e-6, "compiled": 1.3e-6}
+"""What an operation takes on one core, with its retries after an outage (docs/SIMULATION.md has figures)."""
 
 
 def run(
@@ -39,7 +41,7 @@ def run(
     """
     plan = FleetPlan(scenario)
     if engine == "auto":
-        engine = "compiled" if _is_large(scenario) and find_spec("numba") else "plain"
+        engine = engine_for(scenario)
     if engine == "compiled":
         go_on, world = compiled_advance(), world_of(plan)
     elif engine == "plain":
@@ -57,13 +59,31 @@ def run(
     return outcome_of(scenario, world)
 
 
-def _is_large(scenario: Scenario) -> bool:
+def engine_for(scenario: Scenario) -> Literal["plain", "compiled"]:
+    """Return the engine that `auto` means: compiled for what is large, where Numba is installed."""
+    is_large = scenario.clients + _operations(scenario) + scenario.seconds / scenario.tick > _MANY
+    return "compiled" if is_large and find_spec("numba") else "plain"
+
+
+def seconds_of(scenario: Scenario, engine: str) -> float:
+    """Return about how long an engine takes for a scenario, in seconds of one core; compiling is extra."""
+    return _operations(scenario) * _SECONDS_AN_OPERATION[engine]
+
+
+def rough_time(seconds: float) -> str:
+    """Return a length of time as one says it: 40 seconds, 9 minutes, 3 hours."""
+    for unit, length in (("hour", 3600), ("minute", 60)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}s"
+    whole = max(1, round(seconds))
+    return f"{whole} second{'s' * (whole > 1)}"
+
+
+def _operations(scenario: Scenario) -> float:
     arrivals = scenario.arrivals
     if isinstance(arrivals, Closed | Deploy):
-        operations = scenario.clients * scenario.seconds / arrivals.gap
-    else:
-        operations = rate_at(arrivals, 0.0) * scenario.seconds
-    return scenario.clients + operations + scenario.seconds / scenario.tick > _MANY
+        return scenario.clients * scenario.seconds / arrivals.gap
+    return rate_at(arrivals, 0.0) * scenario.seconds
 
 
 def plain_world(plan: FleetPlan) -> FleetWorld:

@@ -42,8 +42,8 @@ def mistakes(document: Marked) -> list[ScenarioError]:
         later = range(minor + 1, MINOR_MAX + 1)
         valid_from = next((each for each in later if _validator(each).is_valid(document.value)), None)
         if valid_from is not None:
-            for error in found:
-                error.fix = f'declare schemaVersion "1.{valid_from}", which has it'
+            for each in found:
+                each.fix = f'declare schemaVersion "1.{valid_from}", which has it'
     found += beyond_64_bits(document)
     return in_order(found) or _public_mistakes(document, minor)
 

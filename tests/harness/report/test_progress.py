@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 from made_results import failed, result
 
-from harness.report.progress import progress
+from harness.report import progress as progress_module
+from harness.report.progress import SignsOfLife, is_animated, progress, work
 
 if TYPE_CHECKING:
     import pytest
@@ -43,3 +45,47 @@ def test_the_last_result_needs_none_and_a_short_run_says_nothing(capsys: pytest.
 
 def test_who_wants_none_gets_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, 60.0, wanted=False) == []
+
+
+class Now:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def utc(self) -> float:
+        return self.now
+
+
+def test_work_tells_every_ten_seconds_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Now()
+    signs = SignsOfLife("trials", 4, clock=clock)  # type: ignore[arg-type]
+    for clock.now in range(0, 36, 3):
+        if clock.now == 15:
+            signs.advance()
+        signs.tell()
+    assert capsys.readouterr().err.splitlines() == [
+        "trials: 0 of 4 after 12 s",
+        "trials: 1 of 4 after 24 s",
+    ]
+
+
+def test_a_single_long_step_is_told_of_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    told = Event()
+
+    def echo(text: str, **_: object) -> None:
+        lines.append(text)
+        told.set()
+
+    monkeypatch.setattr(progress_module, "_SIGN_OF_LIFE", 0.01)
+    monkeypatch.setattr(progress_module.click, "echo", echo)
+    with work("drawing"):
+        assert told.wait(60)
+    assert lines[0].startswith("drawing: after ")
+
+
+def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert is_animated()
+    monkeypatch.setenv("TERM", "dumb")
+    assert not is_animated()
