@@ -7,11 +7,13 @@ import os
 import re
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from fakeserver.cli.at_terminal import errors_only, is_watched
 from fakeserver.cli.command import serve_command
 from fakeserver.cli.description import scenario_of, spec_of
 from fakeserver.cli.options import OPTIONS
@@ -97,7 +99,10 @@ def _run(spec: ClusterSpec | Scenario, options: ServeOptions) -> int:
             collected_when_idle(),
             asyncio.Runner(loop_factory=fast_loop()) as runner,
         ):
-            runner.run(serve(spec, _serving(options, log)))
+            is_logged = options.logpath or options.syslog or options.verbose
+            for_people = is_watched() and not is_logged
+            serving = _serving(options, errors_only(log) if for_people else log)
+            runner.run(serve(spec, replace(serving, for_people=for_people)))
     except (CommandError, ControlError, OSError) as error:
         sys.stderr.write(cut(f"Error: cannot start: {error}{_cure(str(error))}") + "\n")
         return CANNOT_START if isinstance(error, OSError) else BAD_INPUT

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
+from fakeserver.cli.at_terminal import told
 from fakeserver.control.listener import ControlListener
 from fakeserver.control.registry import Registry, RegistryEntry
 from fakeserver.deployment.garbage import collect_when_idle
@@ -111,6 +112,8 @@ class Serving:
     """The port of the live page, None for no page."""
     unix_folder: str = ""
     """The folder for Unix sockets of the servers, "" for none."""
+    for_people: bool = False
+    """Whether lines below the connection string say the rest, as somebody watches and no log is shown."""
 
 
 async def serve(spec: ClusterSpec | Scenario, serving: Serving) -> None:
@@ -120,12 +123,14 @@ async def serve(spec: ClusterSpec | Scenario, serving: Serving) -> None:
     `CommandError` for a parameter that a server would refuse.
     """
     stop = _stop_signal()
-    async with _controlled(spec, serving, stop) as cluster:
+    async with _controlled(spec, serving, stop) as (cluster, page, server_id):
         cluster.spawn(collect_when_idle(cluster))
         while not _is_writable(cluster) and not stop.is_set():
             await cluster.clock.sleep_until(cluster.clock.now() + _LOOK_SECONDS)
         sys.stdout.write(cluster.uri + "\n")
         sys.stdout.flush()
+        for line in told(page, server_id) if serving.for_people else ():
+            to_stderr(line)
         await stop.wait()
 
 
@@ -136,8 +141,11 @@ def _is_writable(cluster: Cluster) -> bool:
 @asynccontextmanager
 async def _controlled(
     spec: ClusterSpec | Scenario, serving: Serving, stop: asyncio.Event
-) -> AsyncIterator[Cluster]:
-    """Run a deployment with its control listener, which is the last to close: who ends it sees the end."""
+) -> AsyncIterator[tuple[Cluster, str, str]]:
+    """Run a deployment with its control listener, which is the last to close: who ends it sees the end.
+
+    Give the deployment, the address of its page and its id in the registry, "" for none.
+    """
     door: _Door | None = None
     try:
         async with fakeserver.start(spec, log_sink=serving.log) as cluster:
@@ -146,7 +154,7 @@ async def _controlled(
             page = "" if serving.ui is None else await _serve_ui(cluster, serving)
             if serving.control != "none":
                 door = await _open_door(cluster, serving, stop, page)
-            yield cluster
+            yield cluster, page, door.id if door else ""
     finally:
         if door is not None:
             await door.close()
@@ -242,7 +250,7 @@ async def _serve_ui(cluster: Cluster, serving: Serving) -> str:
     served = await cluster.serve_ui(serving.ui)
     attr = {"url": served.url}
     cluster.nodes[0].log.write("CONTROL", 0, "Live page", context="initandlisten", attr=attr)
-    if not serving.log_file or serving.control == "none":
+    if not serving.for_people and (not serving.log_file or serving.control == "none"):
         to_stderr(f"live page: {served.page}")
     return served.page
 

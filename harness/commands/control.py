@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _FOLLOWED: Final = "readJournal"
 _TOLD: Final = "verdict"
 """The verb whose answer has lines for a reader."""
+_STATE: Final = "state"
 _PREFIX: Final = "verb_"
 """Begins the names of the parameters that are arguments of a verb: one of them may be called `id`."""
 
@@ -194,6 +195,8 @@ def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
             _follow(verb, arguments, server_id, spellings, as_json=as_json)
         else:
             answer = perform(verb, arguments, server_id, spellings)
+            if verb.name == _STATE and (page := find(server_id).page):
+                answer = {"page": page, **answer}
             if verb.name == _FOLLOWED and not as_json:
                 _show_records(answer["records"], as_json=False)
             elif verb.name == _TOLD and not as_json:

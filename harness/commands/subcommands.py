@@ -36,6 +36,7 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "network": Subcommand("control", "Partition the network of a running server, and disturb its bytes."),
     "new": Subcommand("new", "Write a scenario or an adapter to start from."),
     "node": Subcommand("control", "Kill, restart, pause or slow a member of a running server."),
+    "open": Subcommand("servers.open", "Open the live page of a running server in the browser."),
     "prune": Subcommand("servers.prune", "Remove what servers left behind that have ended."),
     "record": Subcommand("record", "Run a scenario and write its events down as expectations."),
     "report": Subcommand("report", "Make one HTML page of the results of several runs."),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @runner_folder
 @click.option("as_json", "--json", is_flag=True, help="Write a JSON object for each server.")
 def command(*, runner_folder: Path | None, as_json: bool) -> ExitCode:
-    """List the servers: id, status, topology, URI.
+    """List the servers: id, status, topology, URI, and the live page of those that have one.
 
     The status is `running`, `not answering`, or `ended` for a server that was killed; `pushbackd prune`
     removes what such a server left.
@@ -34,7 +34,13 @@ def command(*, runner_folder: Path | None, as_json: bool) -> ExitCode:
             click.echo(row(entry, status))
     elif found:
         rows = [
-            {"id": entry.id, "status": str(status), "topology": entry.topology, "uri": entry.uri}
+            {
+                "id": entry.id,
+                "status": str(status),
+                "topology": entry.topology,
+                "uri": entry.uri,
+                **({"page": entry.page} if entry.page else {}),
+            }
             for entry, status in found
         ]
         click.echo("\n".join(table(rows)))

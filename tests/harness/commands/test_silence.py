@@ -6,21 +6,12 @@ and with the start of the program.
 
 from __future__ import annotations
 
-import os
-import pty
-import select
-import subprocess
-import sys
-import time
 from functools import cache
-from typing import NamedTuple
 
 import pytest
+from terminals import at_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="has no such terminals")]
-
-PYTHON = (sys.executable, "-m", "harness")
-WAIT_SECONDS = 300.0
+pytestmark = pytest.mark.slow
 
 LONG = {
     "probing": ("simulate", "probing", "--start", "40", "--seconds", "12"),
@@ -29,42 +20,6 @@ LONG = {
     "article": ("simulate", "article", "--clients", "4000", "--engine", "plain", "--fixed"),
     "govern": ("govern", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=8000"),
 }
-
-
-class Heard(NamedTuple):
-    """What a command wrote to its terminal, and the seconds between two writes; the first from its start."""
-
-    text: str
-    silences: list[float]
-
-    @property
-    def seconds(self) -> float:
-        return sum(self.silences)
-
-
-def at_a_terminal(*arguments: str, term: str = "xterm-256color") -> Heard:
-    """Run a command whose output is a terminal."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": term, "COLUMNS": "80"}
-    began = time.monotonic()
-    with subprocess.Popen(
-        [*PYTHON, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        silences, text = [], b""
-        while select.select([ours], [], [], WAIT_SECONDS)[0]:
-            try:
-                read = os.read(ours, 65536)
-            except OSError:  # Linux: the other side has closed
-                break
-            if not read:
-                break
-            now = time.monotonic()
-            silences.append(now - began)
-            began, text = now, text + read
-        os.close(ours)
-        process.wait(WAIT_SECONDS)
-    return Heard(text.decode(errors="replace"), silences)
 
 
 @cache
@@ -82,5 +37,5 @@ def test_a_long_command_tells_all_the_time_that_it_works(name: str) -> None:
 
 
 def test_a_dumb_terminal_gets_no_control_characters() -> None:
-    heard = at_a_terminal("lint", term="dumb")
+    heard = at_a_terminal("lint", variables={"TERM": "dumb"})
     assert "\x1b" not in heard.text
