@@ -30,6 +30,7 @@ from harness.commands.options.common import (
 from harness.commands.options.deployment import deployment_options, deployments_of, external_uris
 from harness.commands.options.flaky import lab_options, repeats_of
 from harness.commands.options.naming import ScenarioName, paths_and_cases
+from harness.commands.options.pairs import refuse_clashes
 from harness.commands.options.selecting import (
     SelectingCommand,
     among_last_failed,
@@ -248,11 +249,6 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
     if options.changed is not None and not run.complaints and not run.items and not options.keyword:
         click.echo(f"no scenario differs from {options.changed}", err=True)
         return ExitCode.PASSED
-    if run.repeats.wanted:
-        if run.draft is not None:
-            raise click.UsageError("--write-expectations takes the results of one run, not of repeated ones")
-        if run.failures is not None:
-            raise click.UsageError("--maxfail and -x end one run; leave them out where cases are repeated")
     # A file that cannot be written is found out before the first case, not after the last.
     if (path := run.draft) is not None:
         with writing(path), bad_input(ExpectationsError):
@@ -282,8 +278,8 @@ def run_of(options: Options) -> PreparedRun:
     What the command line alone can contradict is refused first, then what files say, and last of all
     somebody's servers are asked what they are.
     """
+    refuse_clashes(options)
     uris = external_uris(options)
-    _refuse_on_a_cluster(options)
     infos = drivers_named(options.adapter)
     settings = _settings(options, infos, uris)
     for name, info in infos.items():
@@ -292,8 +288,6 @@ def run_of(options: Options) -> PreparedRun:
     if options.write_expectations is not None and len(infos) > 1:
         raise click.UsageError("--write-expectations takes the failures of one driver: name one --adapter")
     editions = {name: edition_of(name, info, options.edition) for name, info in infos.items()}
-    if options.changed is not None and options.watch:
-        raise click.UsageError("--changed: --watch runs what is saved; use one of them")
     wanted = is_selected(options.keyword)
     with bad_input(ExpectationsError, BadInputError):
         expectations = {adapter: of_adapter(adapter, options.expectations) for adapter in editions}
@@ -326,28 +320,6 @@ def run_of(options: Options) -> PreparedRun:
         draft=options.write_expectations,
         failures=1 if options.exitfirst else options.maxfail,
     )
-
-
-def _refuse_on_a_cluster(options: Options) -> None:
-    """Raise `UsageError` for what `--scheduler` cannot take along."""
-    if options.scheduler is None:
-        return
-    lab = "chooses each run by those before it"
-    reasons = {
-        "--jobs": options.jobs is not None and "counts processes of this machine",
-        "--uri": options.uri is not None and "has servers that all cases share",
-        "--journal": options.journal is not None and "would be written on the machines of the cluster",
-        "--interrupt-ends-loops": options.interrupt_ends_loops
-        and "sends a signal to processes of this machine",
-        "--trace-adapter": options.trace_adapter is not None
-        and "would be written on the machines of the cluster",
-        "--repeat": options.repeat > 1 and lab,
-        "--perturb": options.perturb and lab,
-        "--schedule": options.schedule is not None and lab,
-    }
-    for name, why in reasons.items():
-        if why:
-            raise click.UsageError(f"{name}: not with --scheduler, because it {why}")
 
 
 def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: ExternalUris | None) -> Settings:

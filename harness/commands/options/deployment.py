@@ -84,19 +84,6 @@ def external_uris(options: Options) -> ExternalUris | None:
         uris = ExternalUris.of(options.uri, options.uri_multi, os.environ)
     except ValueError as error:
         raise click.UsageError(f"--uri: {error}") from error
-    if uris is None:
-        return None
-    if not options.explicit.isdisjoint({"topology", "auth", "profiles"}):
-        raise click.UsageError(
-            "--uri: topology, access control and release are those of the servers; leave out --topology,"
-            " --auth and --profile"
-        )
-    if options.server_scenario:
-        raise click.UsageError("--server-scenario is for fake servers; leave out --uri")
-    if options.time == "virtual":
-        raise click.UsageError("--uri: servers by URI run on the wall clock; use --time real")
-    if (options.jobs or 1) > 1:
-        raise click.UsageError("--uri: cases that run at the same time disturb each other; leave out --jobs")
     return uris
 
 

@@ -9,7 +9,7 @@ import click
 
 from harness.commands.options.types import Count, Filled, Milliseconds
 from harness.deployments.embedded import servers
-from harness.deployments.targets import is_by_uri, topology_of
+from harness.deployments.targets import topology_of
 from harness.flake_lab.lab import Repeats
 from harness.flake_lab.schedule import FlakeScheduleError, parse
 
@@ -58,10 +58,6 @@ def lab_options(command: F) -> F:
 def repeats_of(options: Options, deployments: Sequence[str]) -> Repeats:
     """Return how often each case runs, and how it is disturbed. Raises `click.UsageError`."""
     repeats = Repeats(options.repeat, options.perturb, options.schedule, options.max_delay)
-    if repeats.perturb and repeats.schedule is not None:
-        raise click.UsageError("--schedule is one disturbance and --perturb draws many: use one of them")
-    if repeats.disturbs and any(map(is_by_uri, deployments)):
-        raise click.UsageError("--uri: servers by URI cannot be disturbed; use --repeat alone")
     if repeats.schedule is not None:
         for deployment in deployments:
             try:

@@ -100,10 +100,10 @@ def test_servers_that_do_not_answer_are_one_error_before_anything_runs(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--uri", NOWHERE, "--time", "virtual"], "servers by URI run on the wall clock; use --time real"),
-        (["--uri", NOWHERE, "--jobs", "2"], "disturb each other; leave out --jobs"),
-        (["--uri", NOWHERE, "--topology", "single"], "leave out --topology, --auth and --profile"),
-        (["--uri", NOWHERE, "--auth"], "leave out --topology, --auth and --profile"),
+        (["--uri", NOWHERE, "--time", "virtual"], "--time virtual: not with --uri"),
+        (["--uri", NOWHERE, "--jobs", "2"], "which disturb each other there"),
+        (["--uri", NOWHERE, "--topology", "single"], "--topology: not with --uri"),
+        (["--uri", NOWHERE, "--auth"], "--auth: not with --uri"),
         (["--uri", "env"], "--uri: none of MONGODB_URI"),
         (["--uri-multi", NOWHERE], "--uri: the connection string of several mongos needs that of one"),
     ],

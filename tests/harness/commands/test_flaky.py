@@ -230,7 +230,7 @@ def lab_in_real_time(pushbackd: Callable[..., Result], adapter: str, schedule: s
         (["--schedule", "slowly"], "--schedule, on replicaset: 'slowly' is no perturbation"),
         (["--schedule", "to:node3=1ms"], "there is no node3; there is node0, node1, node2"),
         (["--schedule", "to:node0=1ms", "--topology", "sharded"], "there is mongos0, mongos1"),
-        (["--schedule", "to:node0=1ms", "--perturb"], "use one of them"),
+        (["--schedule", "to:node0=1ms", "--perturb"], "--schedule: not with --perturb"),
         (["--schedule", ""], "the value is empty"),
         (["--repeat", "0"], "'--repeat'"),
         (["--max-delay", "0"], "'--max-delay'"),

@@ -90,4 +90,4 @@ def test_a_scenario_that_does_not_fit_the_topology_is_refused_before_the_first_c
 def test_servers_by_uri_have_no_scenario(files: tuple[str, str]) -> None:
     run = CliRunner().invoke(cli, ["conform", files[0], "--server-scenario", "x.yml", "--uri", "mongodb://a"])
     assert run.exit_code == ExitCode.BAD_INPUT
-    assert "--server-scenario is for fake servers" in run.output
+    assert "--server-scenario: not with --uri, because it is for fake servers" in run.output

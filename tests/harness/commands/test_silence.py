@@ -14,9 +14,9 @@ from terminals import at_a_terminal
 pytestmark = pytest.mark.slow
 
 LONG = {
-    "probing": ("simulate", "probing", "--start", "40", "--seconds", "12"),
-    "overload": ("simulate", "overload", "--seconds", "12"),
-    "governed": ("simulate", "governed", "--seconds", "12"),
+    "probing": ("simulate", "probing", "--start", "40", "--seconds", "6"),
+    "overload": ("simulate", "overload", "--seconds", "3"),
+    "governed": ("simulate", "governed", "--seconds", "8"),
     "article": ("simulate", "article", "--clients", "4000", "--engine", "plain", "--fixed"),
     "govern": ("govern", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=8000"),
 }
