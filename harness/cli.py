@@ -56,6 +56,8 @@ class LazyGroup(click.Group):
         found = super().resolve_command(ctx, args)
         # Before this there are imports only, in which a signal ends the process at once (`immediate_exit`).
         ctx.with_resource(interruption.listening())
+        if os.environ.get("TERM", "").lower() == "dumb":
+            ctx.color = False  # click looks whether there is a terminal, and not which
         return found
 
     def invoke(self, ctx: click.Context) -> Any:

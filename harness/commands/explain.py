@@ -31,6 +31,7 @@ from harness.commands.options.types import FilePath
 from harness.commands.output.errors import bad_input
 from harness.deployments import targets
 from harness.report import terminal
+from harness.report.fitting import echo
 from harness.report.outputs import result_files
 from harness.running import interruption
 from harness.running.last_failed import FailedCase, failed_cases
@@ -155,7 +156,7 @@ def command(
         result = executor.run(items[0])
         files.add(result)
     for line in terminal.account(result, settings):
-        click.echo(line, color=color_of(no_color=no_color))
+        echo(line, color=color_of(no_color=no_color))
     return ExitCode.FAILED if result.status is ResultStatus.FAILED else ExitCode.PASSED
 
 

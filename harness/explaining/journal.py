@@ -49,6 +49,9 @@ _EXPLAINING: Final = (
 )
 """The events of servers that a timeline shows: what clients can have noticed."""
 _COLUMN: Final = 72
+_TWO_COLUMNS_FROM: Final = 100
+_TIME: Final = 13
+"""What the time of an event takes of a line."""
 _NAME_MAX: Final = 120
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _NAMES: Final = ("commandName", "command", "name")
@@ -161,24 +164,46 @@ class CaseTimeline:
         return path
 
 
-def two_columns(moments: Sequence[Moment], *, whole: bool = False) -> Iterator[str]:
+def fits_two_columns(width: int | None) -> bool:
+    """Return whether a terminal has room for events of clients beside those of servers."""
+    return width is None or width >= _TWO_COLUMNS_FROM
+
+
+def two_columns(moments: Sequence[Moment], *, whole: bool = False, width: int | None = None) -> Iterator[str]:
     """Yield lines for a reader: events of clients on the left, of servers on the right.
 
     Texts are cut to the width of their column, and what comes before the first operation is folded, unless
-    they are wanted `whole`.
+    they are wanted `whole`. With a `width` the lines are as wide as that; one below 100 has room for one
+    column, where a letter tells whose event it is: C of a client, S of a server.
     """
+    if not fits_two_columns(width):
+        yield from _one_column(moments, whole=whole, room=(width or 0) - _TIME - 2)
+        return
+    column = _COLUMN if width is None else (width - _TIME) // 2
     for moment in moments if whole else folded(moments).moments:
         text = "  ".join(filter(None, (moment.source, moment.kind, moment.text)))
-        before, width = "", _COLUMN - 2
+        before, room = "", column - 2
         if moment.side == "test":
-            text, width = f"── {moment.source}  {moment.text}", 2 * _COLUMN
+            text, room = f"── {moment.source}  {moment.text}", 2 * column
         elif moment.kind == FOLDED:
-            text, width = moment.text, 2 * _COLUMN
+            text, room = moment.text, 2 * column
         elif moment.kind in _WIRE:
-            width = len(text)
+            room = len(text)
         elif moment.side == "server":
-            before, width = " " * _COLUMN, 2 * _COLUMN
-        yield f"{moment.at:11.6f}  {before}{text if whole else shortened(text, width)}"
+            before, room = " " * column, 2 * column if width is None else column
+        yield f"{moment.at:11.6f}  {before}{text if whole else shortened(text, room)}"
+
+
+def _one_column(moments: Sequence[Moment], *, whole: bool, room: int) -> Iterator[str]:
+    for moment in moments if whole else folded(moments).moments:
+        text = "  ".join(filter(None, (moment.source, moment.kind, moment.text)))
+        if moment.side == "test":
+            text = f"── {moment.source}  {moment.text}"
+        elif moment.kind == FOLDED:
+            text = moment.text
+        mark = {"client": "C", "server": "S"}.get(moment.side, " ")
+        cut = text if whole or moment.kind in _WIRE else shortened(text, room)
+        yield f"{moment.at:11.6f}  {mark} {cut}"
 
 
 def file_name(item: Item) -> str:

@@ -11,6 +11,7 @@ from harness.deployments.survey import DeploymentError
 from harness.flake_lab.lab import FlakeLab
 from harness.flake_lab.report import json_line, properties, report_lines
 from harness.report import github, junit, terminal
+from harness.report.fitting import echo
 from harness.report.jsonl import JsonLines
 from harness.report.outputs import writing
 from harness.report.progress import progress
@@ -131,4 +132,4 @@ class LabRun:
             )
 
     def _print(self, line: str) -> None:
-        click.echo(line, color=self._outputs.color)
+        echo(line, color=self._outputs.color)

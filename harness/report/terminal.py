@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from harness.deployments.targets import is_by_uri
 from harness.explaining.failure import explanation, side_by_side
 from harness.explaining.folding import folded
-from harness.explaining.journal import two_columns
+from harness.explaining.journal import fits_two_columns, two_columns
 from harness.explaining.text import shown
 from harness.report import skips
 from harness.report.diagnosis import behaves_like, failure_groups
+from harness.report.fitting import columns
 from harness.report.rerun import explain_command, rerun_command
 from harness.report.rules.notes import rules_of_cases
 from harness.report.rules.rulebook import rules
@@ -265,17 +266,23 @@ def _timeline(result: Result, *, most: int, whole: bool) -> Iterator[str]:
     if not moments:
         return
     rest = f" (the last {most} of {len(moments)})" if most < len(moments) else ""
+    width = columns()
+    room = None if width is None else width - len(_INDENT)
+    sides = "clients (left) and servers (right)" if fits_two_columns(room) else "clients (C) and servers (S)"
     heading = (
         "events of clients, in seconds; servers by URI keep no journal"
         if is_by_uri(result.topology)
-        else "events of clients (left) and servers (right), in seconds"
+        else f"events of {sides}, in seconds"
     )
     yield f"{heading}{rest}:"
-    yield from two_columns(moments[-most:], whole=whole)
+    yield from two_columns(moments[-most:], whole=whole, width=room)
+
+
+_INDENT: Final = "  "
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
-    return (f"  {line}" for line in lines)
+    return (f"{_INDENT}{line}" for line in lines)
 
 
 def _first_line(reason: str) -> str:

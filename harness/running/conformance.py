@@ -9,6 +9,7 @@ import click
 
 from harness.deployments.survey import DeploymentError
 from harness.report import github, junit, terminal
+from harness.report.fitting import echo
 from harness.report.jsonl import JsonLines
 from harness.report.outputs import writing
 from harness.report.progress import progress
@@ -211,4 +212,4 @@ class Conformance:
 
     def _print(self, line: str) -> None:
         if not isinstance(self._end, BrokenPipeError):
-            click.echo(line, color=self._outputs.color)
+            echo(line, color=self._outputs.color)

@@ -203,4 +203,9 @@ def refuse_virtual_time(name: str, info: DriverEntry) -> None:
 
 def color_of(*, no_color: bool) -> bool | None:
     """Return False where colors are unwanted; None leaves it to click, which looks at the terminal."""
-    return False if no_color or os.environ.get("NO_COLOR") else None
+    return False if no_color or not has_colors(os.environ) else None
+
+
+def has_colors(environment: Mapping[str, str]) -> bool:
+    """Return whether output may be colored: not with NO_COLOR, and not on a dumb terminal."""
+    return not environment.get("NO_COLOR") and environment.get("TERM", "").lower() != "dumb"

@@ -8,6 +8,7 @@ import click
 from bson import json_util
 
 from fakeserver.deployment.records.record import line_of, lines_of_operation
+from harness.report.fitting import aligned, columns, echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +19,8 @@ def show(document: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(compact(document))
     else:
-        for line in _lines(document) if document else ["done"]:
-            click.echo(line)
+        for line in _lines(document, width=columns()) if document else ["done"]:
+            echo(line)
 
 
 def compact(value: Any) -> str:
@@ -34,15 +35,11 @@ def _shown(value: Any) -> str:
     return f"{round(value, 3):g}" if isinstance(value, float) else compact(value)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return documents as the lines of a table, with a line of the fields' names."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [columns, *([_shown(row[name]) if name in row else "" for name in columns] for row in rows)]
-    widths = [max(len(line[number]) for line in cells) for number in range(len(columns))]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
-    ]
+def table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> list[str]:
+    """Return documents as the lines of a table, with a line of the fields' names; as cards beyond a width."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_shown(row[name]) if name in row else "" for name in names] for row in rows]
+    return aligned([names, *cells], width)
 
 
 def _is_record(document: Any) -> bool:
@@ -50,7 +47,7 @@ def _is_record(document: Any) -> bool:
     return isinstance(document, dict) and {"seq", "at", "kind"} <= document.keys()
 
 
-def _lines(document: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+def _lines(document: Mapping[str, Any], indent: str = "", *, width: int | None = None) -> Iterator[str]:
     for name, value in document.items():
         if isinstance(value, list) and value and _is_record(value[0]):
             yield from map(line_of, value)
@@ -60,9 +57,10 @@ def _lines(document: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             continue
         if isinstance(value, dict) and value:
             yield f"{indent}{name}:"
-            yield from _lines(value, indent + "  ")
+            yield from _lines(value, indent + "  ", width=width)
         elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             yield f"{indent}{name}:"
-            yield from (f"{indent}  {line}" for line in table(value))
+            room = None if width is None else width - len(indent) - 2
+            yield from (f"{indent}  {line}" for line in table(value, room))
         else:
             yield f"{indent}{name}: {_shown(value)}"

@@ -11,6 +11,7 @@ from fakeserver.control.client import ControlClient, ServerStatus
 from fakeserver.control.registry import Registry
 from harness.commands.options.starting import runner_folder
 from harness.commands.output.documents import table
+from harness.report.fitting import columns, echo
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def command(*, runner_folder: Path | None, as_json: bool) -> ExitCode:
             }
             for entry, status in found
         ]
-        click.echo("\n".join(table(rows)))
+        for line in table(rows, columns()):
+            echo(line)
     else:
         click.echo("no server runs", err=True)
     return ExitCode.PASSED

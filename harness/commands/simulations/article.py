@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from harness.commands.options.types import Count, Duration, FilePath, Number, SeedNumber
 from harness.commands.output.errors import bad_input
+from harness.report.fitting import columns, echo
 from harness.report.progress import work
 from harness.running.result import ExitCode
 from harness.sim import parquet
@@ -311,13 +312,13 @@ def _print(trials: Sequence[ArticleTrial], *, verbose: bool) -> None:
         spans = [(own.stops_at - before, own.stops_at), (own.resumes_at, own.resumes_at + after)]
         click.echo(f"{trial.tier_and_strategy}\n\n  clients")
         for line in client_lines(trial):
-            click.echo(line)
+            echo(line)
         click.echo("\n  server")
         for line in server_lines(trial, [(0.0, own.seconds)] if verbose else spans):
-            click.echo(line)
+            echo(line)
         click.echo()
-    for line in table(trials):
-        click.echo(line)
+    for line in table(trials, columns()):
+        echo(line)
 
 
 def _write(trials: Sequence[ArticleTrial], options: dict[str, Any]) -> None:

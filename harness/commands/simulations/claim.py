@@ -11,6 +11,7 @@ from harness.commands.options.common import seed_option
 from harness.commands.options.types import Count, FilePath
 from harness.commands.simulations.reporting import check_files, html_option, json_option, write_file
 from harness.pages import frame
+from harness.report.fitting import columns, echo
 from harness.report.progress import work
 from harness.running import interruption
 from harness.sim.claims.catalogue import CLAIMS, CLIENTS
@@ -68,7 +69,7 @@ def command(
             if path is not None:
                 raise click.UsageError(f"{option} needs a claim to draw: give NAME or --all")
         for each, make in CLAIMS.items():
-            click.echo(f"{each:16}{make(CLIENTS, 0).title}")
+            echo(f"{each:16}{make(CLIENTS, 0).title}")
         return
     claims = [CLAIMS[each](clients, seed) for each in ([name] if name else CLAIMS)]
     files = _files(claims, plot, into_folder=everything)
@@ -96,7 +97,8 @@ def _measure(claim: Claim, path: Path | None, sections: list[str], *, quiet: boo
         outcomes = measure(claim, on_side=lambda: advance(1))
     numbers = report(claim, outcomes)
     if not quiet:
-        click.echo(table(claim, numbers))
+        for line in table(claim, numbers, columns()).splitlines():
+            echo(line)
         click.echo()
     write_file(path, lambda: picture(claim, outcomes))
     sections.append(section(claim, numbers, outcomes))

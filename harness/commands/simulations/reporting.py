@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.options.types import FilePath
+from harness.report.fitting import echo
 from harness.report.outputs import writing
 from harness.report.progress import work
 from mongowire.whole_file import check_writable, write_whole
@@ -51,4 +52,8 @@ def write_file(path: Path | None, text: Callable[[], str]) -> None:
 
 def show(report: Mapping[str, Any], table: Callable[[Mapping[str, Any]], str], *, as_json: bool) -> None:
     """Print a report as JSON or as text."""
-    click.echo(json.dumps(report, indent=2) if as_json else table(report))
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+        return
+    for line in table(report).splitlines():
+        echo(line)

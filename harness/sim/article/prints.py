@@ -6,6 +6,7 @@ import math
 from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
+from harness.report.fitting import aligned
 from harness.sim.article.trial import repeats
 
 if TYPE_CHECKING:
@@ -64,17 +65,9 @@ def duration(seconds: float) -> str:
     return f"{minutes}m{said}" if minutes else said
 
 
-def table(trials: Sequence[ArticleTrial]) -> list[str]:
-    """Return the comparison of trials as aligned lines, a row for each strategy and tier."""
-    rows = [HEADINGS, *map(cells, repeats(trials))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if number < _WORDS else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+def table(trials: Sequence[ArticleTrial], width: int | None = None) -> list[str]:
+    """Return the comparison of trials as aligned lines, a row for each strategy and tier, or as cards."""
+    return aligned([HEADINGS, *map(cells, repeats(trials))], width, words=_WORDS)
 
 
 HEADINGS: Final = (

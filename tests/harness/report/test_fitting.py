@@ -1,0 +1,127 @@
+"""No line is wider than the terminal: tables become cards, prose and timelines are wrapped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from made_results import REAL, failed, retried
+from terminals import at_a_terminal
+
+from harness.commands.output import documents
+from harness.explaining.journal import two_columns
+from harness.report import fitting, terminal
+from harness.report.fitting import aligned, length, wrapped
+from harness.sim.article.parameters import ArticleParameters, Strategy
+from harness.sim.article.prints import client_lines, table
+from harness.sim.article.scenario import run_model
+from harness.sim.claims import measuring
+from harness.sim.claims.catalogue import CLAIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WIDTHS = (60, 80, 120)
+STATE = {
+    "page": "http://127.0.0.1:8080/#token=RZueHYphGm_WQ_LdyZUg7m7_bJoui3ZL",
+    "members": [
+        {"name": f"node{number}", "address": f"localhost:2701{number}", "state": "PRIMARY", "term": 1}
+        | {"optime": "Timestamp(1, 1)", "connections": 12, "set": "rs0", "faults": "delay 200 ms, cut at 3"}
+        for number in range(3)
+    ],
+}
+RULES = {
+    "rules": [
+        {"id": "1", "when": {"command": ["find", "insert"], "appName": "a", "attempt": 2}, "times": 3}
+        | {"then": {"error": 462, "labels": ["RetryableError", "SystemOverloadedError"]}, "hits": 0}
+    ]
+}
+
+
+@pytest.fixture(params=WIDTHS)
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    found: int = request.param
+    for module in (fitting, documents, terminal):
+        monkeypatch.setattr(module, "columns", lambda: found)
+    return found
+
+
+def widest(lines: Sequence[str]) -> int:
+    return max(map(length, lines))
+
+
+def fitted(lines: Sequence[str], width: int) -> list[str]:
+    return [part for line in lines for part in wrapped(line, width)]
+
+
+@pytest.mark.parametrize("document", [STATE, RULES], ids=["state", "rule ls"])
+def test_documents_of_servers_fit(
+    document: dict[str, Any], width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents.show(document, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert widest(lines) <= width
+    assert "PRIMARY" in "".join(lines) or "462" in "".join(lines)
+
+
+def test_the_timeline_of_a_failure_fits(width: int) -> None:
+    result = failed(timeline=retried())
+    lines = fitted(list(terminal.failure(result, REAL.settings, moments=60)), width)
+    assert widest(lines) <= width
+    marks = [line[15] for line in lines if line.startswith("     0.0") and "──" not in line]
+    assert set(marks) == {"C", "S"} if width < 100 else "S" not in marks
+
+
+def test_the_comparison_of_strategies_fits(width: int) -> None:
+    parameters = ArticleParameters(clients=30, steady=2.0, stopped=1.0, resumed=2.0)
+    trials = [run_model(parameters, strategy) for strategy in (Strategy.FIXED, Strategy.EXPONENTIAL)]
+    lines = fitted([*table(trials, width), *client_lines(trials[0])], width)
+    assert widest(lines) <= width
+    assert {"fixed", "exponential"} <= {line.split()[0] for line in lines if line.strip()}
+    assert sum("peak concurrency" in line for line in lines) == len(trials)
+
+
+def test_a_claim_fits(width: int) -> None:
+    claim = next(iter(CLAIMS.values()))(1000, 0)
+    sides = [
+        {"side": side.name, "goodput": {phase.name: 1234.5 for phase in claim.phases}, "failed": 1}
+        | {"offered": 3, "attempts_per_success": None, "latency_p99": 0.5}
+        for side in claim.sides
+    ]
+    report = {"clients": 1000, "capacity": 100.0, "seed": 0, "sides": sides}
+    assert widest(fitted(measuring.table(claim, report, width).splitlines(), width)) <= width
+
+
+def test_a_pipe_has_no_width() -> None:
+    wide = "word " * 60
+    assert list(wrapped(wide, None)) == [wide]
+    assert len(aligned([["a", "b"], ["x" * 90, "y" * 90]], None)) == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["  one two three four five six seven", "\x1b[31mred red red red\x1b[0m end " * 3]
+)
+def test_no_word_is_lost_and_what_follows_is_indented(line: str) -> None:
+    parts = list(wrapped(line, 20))
+    assert " ".join(" ".join(parts).split()) == " ".join(line.split())
+    assert all(part.startswith("  ") for part in parts[1:])
+
+
+def test_a_command_over_several_lines_is_one_for_the_shell() -> None:
+    line = "  again: pushbackd conform a.yml --adapter reference --seed 1 -k '\"the insert is sent\"'"
+    parts = list(wrapped(line, 60))
+    assert all(part.endswith(" \\") for part in parts[:-1])
+    assert any("'\"the insert is sent\"'" in part for part in parts)
+    assert widest(parts) <= 60
+
+
+def test_one_column_tells_whose_event_it_is() -> None:
+    lines = list(two_columns(retried(), width=80))
+    assert [line[13] for line in lines if "command" in line][:3] == ["C", "S", "C"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_lines_at_a_real_terminal_fit(columns: int) -> None:
+    heard = at_a_terminal("simulate", "claim", columns=columns)
+    assert widest(heard.text.splitlines()) <= columns
