@@ -134,13 +134,14 @@ Next: pushbackd demo                          break a replica set under a small 
     type=FilePath(dir_okay=False),
     metavar="FILE",
     help="Write all results with their timelines to this file, for `pushbackd report`; compressed if its name"
-    " ends in .gz.",
+    " ends in .gz. Of a repeated case it has one: the first failure, if there is one.",
 )
 @click.option(
     "--html",
     type=FilePath(dir_okay=False),
     metavar="FILE",
-    help="Write the results as one HTML page with a picture of each case.",
+    help="Write the results as one HTML page with a picture of each case; of repeated cases their pass rates,"
+    " the smallest schedules that fail, and a run that passed beside one that failed.",
 )
 @click.option(
     "--json",
@@ -260,8 +261,13 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
     if (folder := options.journal) is not None:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    with result_files(run.settings, results=options.results, html=options.html) as files:
-        code = (LabRun if run.repeats.wanted else Conformance)(run, files).execute()
+    if run.repeats.wanted and (path := options.html) is not None:
+        with writing(path):
+            check_writable(path)
+    page = None if run.repeats.wanted else options.html
+    with result_files(run.settings, results=options.results, html=page) as files:
+        of_run = LabRun(run, files, options.html) if run.repeats.wanted else Conformance(run, files)
+        code = of_run.execute()
     if code is ExitCode.PASSED and _is_bare(click.get_current_context()):
         click.echo(_NEXT)
     return code

@@ -53,7 +53,10 @@ _PASSED = (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS)
 
 @dataclass(frozen=True, slots=True)
 class FlakyFailure:
-    """An item that failed in `failed` of `runs` runs, and the result of one of them."""
+    """An item that failed in `failed` of `runs` runs, and the result of one of them.
+
+    With none that failed it is a run that passed.
+    """
 
     item: Item
     result: Result
@@ -73,6 +76,8 @@ class RepeatedCase:
     """A result that stands for the case: the first failure, if there is one."""
     first: FlakyFailure | None = None
     """The failure with the lowest seed."""
+    passing: FlakyFailure | None = None
+    """The run with the lowest seed that passed: what the failures can be held against."""
     smallest: FlakyFailure | None = None
     """The failure with the smallest schedule, if the search found one."""
     tried: int = 0
@@ -85,6 +90,10 @@ class RepeatedCase:
             self.reasons[result.reason.partition("\n")[0]] += 1
             if self.first is None or (item.seed or 0) < (self.first.item.seed or 0):
                 self.first, self.sample = FlakyFailure(item, result), result
+        elif result.status is ResultStatus.PASSED and (
+            self.passing is None or (item.seed or 0) < (self.passing.item.seed or 0)
+        ):
+            self.passing = FlakyFailure(item, result, failed=0)
         self.sample = self.sample or result
 
     @property

@@ -9,20 +9,24 @@ import click
 
 from harness.deployments.survey import DeploymentError
 from harness.flake_lab.lab import FlakeLab
+from harness.flake_lab.page import page
 from harness.flake_lab.report import json_line, properties, report_lines
 from harness.report import github, junit, terminal
 from harness.report.fitting import echo
 from harness.report.jsonl import JsonLines
 from harness.report.outputs import writing
+from harness.report.page import minute_of
 from harness.report.progress import progress
 from harness.running.immediate_exit import exit_code
 from harness.running.interruption import Interrupted
 from harness.running.result import ExitCode, Tally
 from harness.running.run import jobs_for, run_items
 from mongowire.system import SystemClock
+from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from harness.flake_lab.cases import RepeatedCase
     from harness.report.outputs import ResultFiles
@@ -34,7 +38,9 @@ if TYPE_CHECKING:
 class LabRun:
     """A run whose cases are repeated or disturbed."""
 
-    def __init__(self, run: PreparedRun, files: ResultFiles) -> None:
+    def __init__(self, run: PreparedRun, files: ResultFiles, page: Path | None = None) -> None:
+        """Take a run, the files that its results go to, and the file of the lab's own page."""
+        self._page = page
         self._run = run
         self._files = files
         self._outputs = run.outputs
@@ -102,6 +108,7 @@ class LabRun:
             notes = (*unusable, *notes)
             self._print(terminal.summary(Tally.of(results), self._settings, seconds=seconds, notes=notes))
         self._write_junit(cases, not_run)
+        self._write_page(cases)
         if outputs.github:
             github.publish(results, self._settings, seconds=seconds, complaints=complaints, err=outputs.json)
 
@@ -130,6 +137,12 @@ class LabRun:
                 settings=self._settings,
                 of_case=lambda result: of_case.get(key(result), {}),
             )
+
+    def _write_page(self, cases: Sequence[RepeatedCase]) -> None:
+        if self._page is not None:
+            with writing(self._page):
+                created = minute_of(SystemClock().utc())
+                write_whole(self._page, page(cases, self._settings, created=created))
 
     def _print(self, line: str) -> None:
         echo(line, color=self._outputs.color)

@@ -242,3 +242,22 @@ def test_what_cannot_be_done_is_a_usage_error(
     done = lab(pushbackd, *arguments)
     assert done.exit_code == ExitCode.BAD_INPUT
     assert complaint in " ".join(done.output.split())
+
+
+def test_the_page_and_the_results_of_repeated_cases_are_written(
+    pushbackd: Callable[..., Result], tmp_path: Path
+) -> None:
+    page, results = tmp_path / "lab.html", tmp_path / "results.jsonl"
+    lab(pushbackd, "--repeat", 4, "--perturb", "--html", page, "--results", results)
+    assert "<h1>Flake lab</h1>" in page.read_text()
+    assert "<h2 " in page.read_text()
+    assert results.read_text().count("\n") > 2
+
+
+def test_a_page_that_cannot_be_written_is_found_out_before_the_first_run(
+    pushbackd: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    done = lab(pushbackd, "--repeat", 4, "--html", tmp_path / "file" / "lab.html")
+    assert done.exit_code == ExitCode.BAD_INPUT
+    assert "passed" not in done.output
