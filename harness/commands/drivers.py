@@ -8,6 +8,7 @@ import click
 
 from harness.commands.options.results import page_option, runs_argument, runs_of
 from harness.report.outputs import writing
+from harness.report.progress import work
 from harness.report.rules.page import write
 from harness.report.rules.rulebook import rules
 from harness.report.rules.table import RuleTable, RuleVerdict
@@ -28,9 +29,10 @@ def command(runs: tuple[str, ...], output: Path) -> None:
     the driver of its FILE.
     """
     table = RuleTable()
-    for run, results, name in runs_of(runs):
-        table.add(run, results, name=name)
-    with writing(output):
+    with work(f"{output}", len(runs) + 1) as advance, writing(output):
+        for run, results, name in runs_of(runs):
+            table.add(run, results, name=name)
+            advance(1)
         write(output, table, utc=SystemClock().utc())
     for driver in table.drivers:
         counts = table.counts(rules().values(), driver)

@@ -33,6 +33,7 @@ from harness.deployments import targets
 from harness.report import terminal
 from harness.report.fitting import echo
 from harness.report.outputs import result_files
+from harness.report.progress import work
 from harness.running import interruption
 from harness.running.last_failed import FailedCase, failed_cases
 from harness.running.plan import Settings, left_out, loaded, plan
@@ -153,7 +154,8 @@ def command(
         result_files(settings, svg=svg, html=html) as files,
         ItemExecutor(settings) as executor,
     ):
-        result = executor.run(items[0])
+        with work(items[0].id):
+            result = executor.run(items[0])
         files.add(result)
     for line in terminal.account(result, settings):
         echo(line, color=color_of(no_color=no_color))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from harness.commands.options.types import Count, FilePath, Jobs
 from harness.commands.output.errors import bad_input
 from harness.explaining import kill_matrix
 from harness.report.outputs import writing
+from harness.report.progress import is_animated, work
 from harness.running import keywords
 from harness.running.discovery import BadInputError
 from harness.running.processors import processors
@@ -253,8 +253,9 @@ def _report(suite: str, mutants: Sequence[Mutant], record: MutantRecord, reached
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int], None]]:
     """Show how far a run is; call what it gives with a new task and its size, or with '' and steps."""
-    if not sys.stderr.isatty():
-        yield lambda _what, _count: None
+    if not is_animated():
+        with work("mutants"):
+            yield lambda _what, _count: None
         return
     from rich.console import Console  # noqa: PLC0415 - rich is worth its import on a terminal only
     from rich.progress import Progress  # noqa: PLC0415 - as above

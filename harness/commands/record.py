@@ -23,6 +23,7 @@ from harness.commands.output.errors import bad_input
 from harness.deployments import targets
 from harness.deployments.embedded import SERVED
 from harness.report.outputs import writing
+from harness.report.progress import work
 from harness.running import interruption
 from harness.running.result import ExitCode
 from harness.unified.errors import ScenarioError
@@ -116,7 +117,12 @@ def command(
     )
     wanted = Wanted(case, results=results, outcome=outcome, attempts=attempts, replace=replace)
     try:
-        with bad_input(ScenarioError), interruption.politely(), CaseObserver(matrix) as observer:
+        with (
+            bad_input(ScenarioError),
+            interruption.politely(),
+            CaseObserver(matrix) as observer,
+            work("recording"),
+        ):
             recorder = Recorder(path, observer, wanted, lambda note: click.echo(f"note: {note}", err=True))
             text = recorder.run()
     except CaseFailed as failed:

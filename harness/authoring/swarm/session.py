@@ -64,7 +64,8 @@ class Swarming:
         failures: dict[str, SwarmSchedule] = {}
         try:
             with interruption.politely(), SwarmRunner(self._driver, self._settings, jobs) as runner:
-                with progress(len(seeds), wanted=not sys.stdout.isatty(), color=None) as advance:
+                has_lines = sys.stdout.isatty() and not self._options["quiet"]
+                with progress(len(seeds), wanted=not has_lines, color=None) as advance:
                     for schedules in self._drawn(seeds, jobs):
                         self._run_some(runner, schedules, failures, advance)
                 self._explain(runner, failures)
