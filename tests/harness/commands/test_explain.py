@@ -90,14 +90,14 @@ def explain(*arguments: object) -> Result:
 def test_a_passing_case_is_shown_with_all_its_events_and_what_both_sides_did(scenario: Path) -> None:
     done = explain(f"{scenario}::an insert is tried again")
     assert done.exit_code == ExitCode.PASSED
-    assert done.output.startswith("PASSED")
+    assert done.stdout.startswith("PASSED")
     assert done.output.count("    = commandStartedEvent insert") == 2
     assert "insert on shop txnNumber 1 → error 462" in done.output
     assert "insertOne returned" in done.output
 
 
 def test_a_case_is_named_by_a_part_of_its_description_that_no_other_has(scenario: Path) -> None:
-    assert "an insert has no number" in explain(f"{scenario}::NO NUMBER").output.splitlines()[0]
+    assert "an insert has no number" in explain(f"{scenario}::NO NUMBER").stdout.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_styles_are_left_out_where_nobody_wants_them(
 def test_a_failing_case_ends_as_a_failing_run_does(scenario: Path) -> None:
     done = explain(f"{scenario}::a find finds")
     assert done.exit_code == ExitCode.FAILED
-    assert done.output.startswith("FAILED")
+    assert done.stdout.startswith("FAILED")
 
 
 @pytest.mark.parametrize("adapter", ["reference", "pymongo", "pymongo-async"])
 def test_every_driver_in_this_process_can_be_explained_down_to_the_wire(scenario: Path, adapter: str) -> None:
     done = explain(f"{scenario}::tried again", "--adapter", adapter, "-vv")
     assert done.exit_code == ExitCode.PASSED
-    lines = done.output.splitlines()
+    lines = done.stdout.splitlines()
     inserts = [line for line in lines if '{"insert": "stock"' in line and " = " not in line]
     assert ["messageReceived" in line for line in inserts] == [False, True] * 2
     hit = next(place for place, line in enumerate(lines) if "failPointHit" in line)
