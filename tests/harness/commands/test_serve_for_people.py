@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 from terminals import at_a_terminal
 
@@ -75,7 +76,12 @@ def entry(page: str) -> RegistryEntry:
 def test_open_shows_the_page_and_prints_its_address(pushbackd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(opening, "find", lambda *_, **__: entry(PAGE))
-    monkeypatch.setattr(opening.click, "launch", lambda url: opened.append(url) or 0)
+
+    def launch(url: str) -> int:
+        opened.append(url)
+        return 0
+
+    monkeypatch.setattr(click, "launch", launch)
     assert pushbackd("open").stdout == f"{PAGE}\n"
     assert opened == [PAGE]
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
 
+import click
 from made_results import failed, result
 
 from harness.report import progress as progress_module
@@ -77,7 +78,7 @@ def test_a_single_long_step_is_told_of_as_well(monkeypatch: pytest.MonkeyPatch) 
         told.set()
 
     monkeypatch.setattr(progress_module, "_SIGN_OF_LIFE", 0.01)
-    monkeypatch.setattr(progress_module.click, "echo", echo)
+    monkeypatch.setattr(click, "echo", echo)
     with work("drawing"):
         assert told.wait(60)
     assert lines[0].startswith("drawing: after ")
