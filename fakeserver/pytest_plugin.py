@@ -11,7 +11,8 @@ that test, in one line.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+import re
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -41,6 +42,8 @@ _OPTIONS: Final = {
 _SCOPES: Final = ("function", "module", "session")
 _SESSION: Final = "fakeserver_session"
 _JOURNAL_LINES: Final = 60
+_NAME_MAX: Final = 120
+"""The longest name of a page without its ending: file systems allow 255 bytes."""
 
 
 class _Use:
@@ -53,9 +56,14 @@ class _Use:
         """Return the journal in a few lines, verbs, hits and errors first; a reset has cleared it."""
         return self.cluster.journal.to_text(_JOURNAL_LINES, folded=True)
 
-    def verdict(self) -> str:
-        """Return the verdict on what the test did with it; "" where the test has stopped it."""
-        return "\n".join(self._verdict("lines"))
+    def verdict(self, trace: Path | None) -> str:
+        """Return the verdict on what the test did with it, and write its page; "" if the test stopped it."""
+        lines = list(self._verdict("lines"))
+        if lines and trace is not None:
+            with suppress(OSError, RuntimeError):
+                trace.write_text(self.cluster.control.trace_page(trace.stem), encoding="utf-8")
+                lines.append(f"  trace: {trace}")
+        return "\n".join(lines)
 
     def complaints(self) -> Sequence[str]:
         """Return a line for each fault and each step of a scenario that is not as it was set up."""
@@ -295,10 +303,20 @@ def pytest_runtest_makereport(
         _note_session(item)
         for name, (use, _) in item.stash.get(_USES, {}).items():
             of_which = "" if name == "fakeserver" else f" of {name}"
-            if verdict := use.verdict():
+            if verdict := use.verdict(_trace_file(item, name)):
                 report.sections.append((f"fakeserver verdict{of_which}", verdict))
             report.sections.append((f"fakeserver journal{of_which}", use.timeline() or "nothing happened"))
     return report
+
+
+def _trace_file(item: pytest.Item, name: str) -> Path | None:
+    """Return the file for the page of a test in pytest's cache; None where there is no cache."""
+    cache = getattr(item.config, "cache", None)
+    if cache is None:
+        return None
+    folder: Path = cache.mkdir("fakeserver")
+    words = item.nodeid if name == "fakeserver" else f"{item.nodeid} {name}"
+    return folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', words)[-_NAME_MAX:]}.html"
 
 
 def _note_session(item: pytest.Item) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
 from fakeserver.access.user_spec import UserSpec
-from fakeserver.cli.command import options_of
+from fakeserver.cli.command import ServeOptions, options_of
 from fakeserver.cli.options import DEFAULT_MEMBERS, DEFAULT_MONGOS, REMOTE, TOPOLOGIES
 from fakeserver.deployment.spec import (
     STORAGES,
@@ -23,24 +23,26 @@ from fakeserver.deployment.spec import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fakeserver.cli.command import ServeOptions
     from fakeserver.control.scenario.model import Scenario
 
 _COMPRESSORS: Final = ("snappy", "zlib", "zstd")
 _MOST_VERBOSE: Final = 5
 _TLS_MODES_OF_SSL: Final = {"allowSSL": "allowTLS", "preferSSL": "preferTLS", "requireSSL": "requireTLS"}
 _OF_THE_FILE: Final = (
-    *("topology", "replSet", "members", "arbiters", "mongos", "shards", "loadBalancerPort", "tlsMode"),
-    *("tlsCertificateKeyFile", "tlsCAFile", "networkMessageCompressors", "noscripting"),
+    *("tlsMode", "tlsCertificateKeyFile", "tlsCAFile", "networkMessageCompressors", "noscripting"),
+)
+_OF_THE_TOPOLOGY: Final = (
+    *("topology", "replSet", "members", "arbiters", "mongos", "shards", "loadBalancerPort"),
 )
 
 
-def described(arguments: Sequence[str], environment: Mapping[str, str]) -> ClusterSpec:
-    """Return the deployment that arguments of `serve` describe.
+def described(arguments: Sequence[str], environment: Mapping[str, str]) -> ClusterSpec | Scenario:
+    """Return the deployment that arguments of `serve` describe, or the scenario that they name.
 
     Raises `click.ClickException`, or `ValueError` with a message for people.
     """
-    return spec_of(options_of(arguments), environment)
+    options = options_of(arguments)
+    return scenario_of(options) if options.scenario is not None else spec_of(options, environment)
 
 
 def spec_of(options: ServeOptions, environment: Mapping[str, str]) -> ClusterSpec:
@@ -82,12 +84,12 @@ def spec_of(options: ServeOptions, environment: Mapping[str, str]) -> ClusterSpe
 def scenario_of(options: ServeOptions) -> Scenario:
     """Return the scenario that the options name, on the addresses and with the parameters of the options.
 
-    Raises `ValueError` with a message for people.
+    Options of the topology take the place of the file's. Raises `ValueError` with a message for people.
     """
     for name in _OF_THE_FILE:
         if getattr(options, name):
             raise ValueError(f"--{name}: the file of --scenario describes the deployment; leave out --{name}")
-    scenario = fakeserver.load_scenario(options.scenario)
+    scenario = _on_topology(fakeserver.load_scenario(options.scenario), options)
     spec = scenario.spec
     host, bind_ip = _addresses(options)
     count = spec.mongos or len(spec.member_specs)
@@ -107,6 +109,25 @@ def scenario_of(options: ServeOptions) -> Scenario:
             users=(*map(_user, options.user), *spec.users),
         )
     )
+
+
+def _on_topology(scenario: Scenario, options: ServeOptions) -> Scenario:
+    """Return a scenario on the topology of the options, where they name another than the file's.
+
+    It is read again for that: the file may name a server, or a verb, that is not there.
+    """
+    given = [name for name in _OF_THE_TOPOLOGY if getattr(options, name)]
+    own = scenario.spec
+    if not given:
+        return scenario
+    if options.topology is None and options.replSet is None:
+        options = ServeOptions(**{**vars(options), "topology": str(own.topology)})
+    wanted = spec_of(options, {})
+    if given == ["topology"] and wanted.topology is own.topology:
+        return scenario
+    kept = ("members", "mongos", "shards", "set_name", "balancer_ports")
+    spec = replace(own, topology=wanted.topology, **{name: getattr(wanted, name) for name in kept})
+    return fakeserver.load_scenario(options.scenario, spec=replace(spec, parameters={}, users=()))
 
 
 def _ports(first: int | None, count: int) -> tuple[int, ...]:

@@ -133,6 +133,8 @@ def _serving(options: ServeOptions, log: Callable[[str], None]) -> Serving:
         log_file=file,
         ignored=ignored,
         ui=options.ui,
+        # Where the log has standard error for itself, programs may read it: the verdict is a line of the log.
+        tells_verdict=not options.quiet and (bool(file) or options.syslog or sys.stderr.isatty()),
         unix_folder="" if options.nounixsocket else options.unixSocketPrefix or "",
     )
 

@@ -18,7 +18,7 @@ from fakeserver.cli.at_terminal import told
 from fakeserver.control.listener import ControlListener
 from fakeserver.control.registry import Registry, RegistryEntry
 from fakeserver.deployment.garbage import collect_when_idle
-from fakeserver.deployment.spec import Topology
+from fakeserver.deployment.spec import ClusterSpec, Topology
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.spec import ClusterSpec
 
 
 _SEVERITIES_OF_QUIET: Final = ('"s": "W"', '"s": "E"', '"s": "F"')
@@ -114,6 +113,8 @@ class Serving:
     """The folder for Unix sockets of the servers, "" for none."""
     for_people: bool = False
     """Whether lines below the connection string say the rest, as somebody watches and no log is shown."""
+    tells_verdict: bool = False
+    """Whether the verdict on a scenario goes to standard error at the end, besides to the log."""
 
 
 async def serve(spec: ClusterSpec | Scenario, serving: Serving) -> None:
@@ -132,6 +133,21 @@ async def serve(spec: ClusterSpec | Scenario, serving: Serving) -> None:
         for line in told(page, server_id) if serving.for_people else ():
             to_stderr(line)
         await stop.wait()
+        if not isinstance(spec, ClusterSpec):
+            _tell_verdict(cluster, aloud=serving.tells_verdict)
+
+
+def _tell_verdict(cluster: Cluster, *, aloud: bool) -> None:
+    """Log what became of a scenario; `aloud` for readers as well."""
+    verdict = dict(cluster.control.perform("verdict"))
+    lines = verdict.pop("lines")
+    log = cluster.servers[0].log
+    log.write("CONTROL", _VERDICT, "Verdict on the scenario", context="scenario", attr=verdict)
+    for line in lines if aloud else ():
+        to_stderr(line)
+
+
+_VERDICT: Final = 9000003
 
 
 def _is_writable(cluster: Cluster) -> bool:

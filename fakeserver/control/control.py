@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 from fakeserver.control.receiving import PATIENCE, DistantReceiver, Receiver, Receiving
 from fakeserver.control.rule_methods import LocalMethods, RuleMethods
 from fakeserver.control.subject import Subject
+from fakeserver.control.trace_page import trace_page
 from fakeserver.control.verbs.rule_verbs import add_holding_rule
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.deployment.logs.log_lines import VERB
@@ -132,6 +133,15 @@ class DistantControl(RuleMethods):
     def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> VerbOutcome:
         """Perform a verb, and return its outcome, which is complete. Raises `ControlError`."""
         return VerbOutcome(dict(self._perform_there(name, arguments or {})))
+
+    def trace_page(self, title: str = "Trace") -> str:
+        """Return the verdict on the run and its journal as an HTML page. Raises `ControlError`."""
+        records: list[dict[str, Any]] = []
+        while found := self.perform("readJournal", {"since": records[-1]["seq"] if records else 0})[
+            "records"
+        ]:
+            records += found
+        return trace_page(title, self.perform("verdict"), records)
 
     def receives(
         self,

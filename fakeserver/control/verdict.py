@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.deployment.records.journal_search import REQUEST, Criteria, near_misses
 from fakeserver.deployment.records.operations import operations_in
+from fakeserver.deployment.spec import Topology
 from fakeserver.rules.rule import times
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +34,11 @@ Document = dict[str, Any]
 _TIMELINE: Final = "timeline"
 _MOST_REQUESTS: Final = 10_000
 """The requests that are folded into operations: the newest. Each must be decoded."""
+NEEDS_REPLICA_SET: Final = (
+    "transactions and change streams cannot run on a standalone server; -t replset has a replica set instead"
+)
+_OF_REPLICA_SETS: Final = frozenset({int(ErrorCode.ILLEGAL_OPERATION), 40573})
+"""The errors of a standalone server to whoever begins a transaction, or opens a change stream."""
 _MOST_LINES: Final = 8
 """The lines of one kind; the rest is a number."""
 
@@ -52,7 +59,7 @@ def verdict_of(subject: Subject) -> Document:
         for each in judged
         if not each["met"]
     ]
-    verdict = {
+    verdict: Document = {
         "asExpected": not (never_met or steps["failed"] or (steps["of"] and not steps["performed"])),
         "steps": steps,
         "met": [
@@ -63,7 +70,17 @@ def verdict_of(subject: Subject) -> Document:
         "neverMet": never_met,
         "operations": operations_in(cluster.journal, most=_MOST_REQUESTS).to_document(),
     }
+    verdict["reason"] = _reason(verdict)
+    verdict["hints"] = _hints(cluster, verdict["operations"])
     return {**verdict, "complaints": _complaints(verdict), "lines": _lines(verdict)}
+
+
+def _hints(cluster: Cluster, operations: Mapping[str, Any]) -> list[str]:
+    """Return what may explain errors of an application that has no fault of ours as its cause."""
+    needs_set = any(each["code"] in _OF_REPLICA_SETS for each in operations["failed"])
+    if not needs_set or cluster.spec.topology is not Topology.SINGLE:
+        return []
+    return [NEEDS_REPLICA_SET]
 
 
 def _steps(subject: Subject) -> Document:
@@ -199,7 +216,7 @@ def _lines(verdict: Mapping[str, Any]) -> list[str]:
     lines += _bounded([_failed_operations(each) for each in operations["failed"]], "kinds of errors")
     if awaiting := operations["awaiting"]["errors"]:
         lines.append(f"  failed while awaiting data: getMore, {times(awaiting)} (a change stream resumes)")
-    return lines
+    return lines + [f"  hint: {each}" for each in verdict["hints"]]
 
 
 def _complaints(verdict: Mapping[str, Any]) -> list[str]:
@@ -214,7 +231,7 @@ def _complaints(verdict: Mapping[str, Any]) -> list[str]:
     return lines + _more(len(verdict["neverMet"]), "never met")
 
 
-def reason_of(verdict: Mapping[str, Any]) -> str:
+def _reason(verdict: Mapping[str, Any]) -> str:
     """Return why a run is not as expected, in a few words; "" where it is."""
     if verdict["asExpected"]:
         return ""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.assembly.background import BackgroundCluster
+from harness.deployments.program import run_program
 from harness.overload.operations import FoldedRecord
-from harness.running import interruption
 from mongowire.system import SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def run(drill: Drill, program: Sequence[str]) -> Summary:
     record = FoldedRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
     with BackgroundCluster(drill.spec, network=record) as cluster:
         _shed(cluster, drill)
-        code = _run(program, {**os.environ, _VARIABLE: cluster.uri})
+        code = run_program(program, {**os.environ, _VARIABLE: cluster.uri})
     record.totals.finish()
     return Summary(drill, code, record.totals)
 
@@ -96,19 +95,6 @@ def _shed(cluster: BackgroundCluster, drill: Drill) -> None:
     if drill.seconds is not None:
         arguments["duration"] = f"{drill.seconds}s"
     cluster.control.perform("shed", arguments)
-
-
-def _run(program: Sequence[str], environment: dict[str, str]) -> int:
-    """Run a program to its end, and return its exit code: of one that a signal ended, what shells say."""
-    process = subprocess.Popen(program, env=environment)  # noqa: S603 - the user's own command
-    while True:
-        try:
-            code = process.wait()
-        except interruption.Interrupted as signalled:
-            process.send_signal(signalled.number)
-            interruption.forget()
-        else:
-            return code if code >= 0 else 128 - code
 
 
 def _row(totals: CommandTotals) -> dict[str, Any]:

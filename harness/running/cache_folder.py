@@ -40,9 +40,28 @@ def read_cached(name: str) -> Any:
 
 def write_cached(name: str, document: Any) -> None:
     """Keep a JSON document under a name. A folder that cannot be written keeps nothing."""
-    folder = cache_folder()
     with suppress(OSError):
-        for file, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", _TAG)):
-            if not (folder / file).exists():
-                write_whole(folder / file, text)
-        write_whole(folder / name, json.dumps(document, ensure_ascii=False))
+        write_whole(_marked() / name, json.dumps(document, ensure_ascii=False))
+
+
+def cached_file(room: str, name: str, text: str, *, most: int) -> Path:
+    """Keep a text in a room of the folder, with the newest `most` files of it; return its path.
+
+    Raises `OSError`.
+    """
+    folder = _marked() / room
+    path = folder / name
+    write_whole(path, text)
+    newest = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
+    for each in newest[most:]:
+        each.unlink(missing_ok=True)
+    return path
+
+
+def _marked() -> Path:
+    """Return the folder, which says that it is a cache. Raises `OSError`."""
+    folder = cache_folder()
+    for file, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", _TAG)):
+        if not (folder / file).exists():
+            write_whole(folder / file, text)
+    return folder

@@ -270,8 +270,11 @@ def test_a_failure_tells_what_happened_and_what_the_application_was_told(project
             "*fakeserver verdict*",
             "verdict: met rule failCommand1 once; 1 of 1 operations failed",
             "  failed in the application: insert, 2 BadValue, once",
+            "  trace: *test_it.html",
         ]
     )
+    (page,) = project.path.joinpath(".pytest_cache/d/fakeserver").iterdir()
+    assert "● rule failCommand1 on insert: error" in page.read_text()
 
 
 def test_a_timeline_that_outlives_its_test_has_tested_nothing(project: pytest.Pytester) -> None:

@@ -216,9 +216,14 @@ def line_of(document: Mapping[str, Any]) -> str:
     `document` is a record's, also one that came as JSON. What a client sent stays on the line: control
     characters are escaped, and a long text is cut.
     """
-    words = _WORDS.get(document["kind"], _other)(document)
+    words = words_of(document)
     line = f"{document['at']:10.3f} {'#' + str(document['seq']):>7}  {document['node']:{_SOURCE}}  {words}"
     return _on_one_line(line)
+
+
+def words_of(document: Mapping[str, Any]) -> str:
+    """Return what happened, without when and where."""
+    return _on_one_line(_WORDS.get(document["kind"], _other)(document))
 
 
 def _on_one_line(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fakeserver.control.registry import Registry, check_id
-from fakeserver.deployment.spec import topology_name
+from fakeserver.deployment.spec import ClusterSpec, topology_name
 from fakeserver.profile import PROFILES
 from harness.commands.options.runner_config import options_in
 from harness.commands.options.types import Count, FilePath
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from fakeserver.deployment.spec import ClusterSpec
+    from fakeserver.deployment.spec import Topology
 
 _MEMBERS_MAX: Final = 50
 _SECONDARIES: Final = 2
@@ -41,6 +41,12 @@ class StartingServer:
     arguments: tuple[str, ...]
     log: Path | None = None
     spec: ClusterSpec | None = field(default=None, repr=False)
+    plays_scenario: bool = False
+
+    @property
+    def topology(self) -> Topology | None:
+        """Its topology, where that is known."""
+        return None if self.spec is None else self.spec.topology
 
 
 def starting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,6 +88,11 @@ _OPTIONS: Final = (
         help="Arbiters beside those, with the last ports of the set.  [default: 0]",
     ),
     _option("--shards", type=Count(1, _MEMBERS_MAX), help="Number of shards.  [default: 1]"),
+    _option(
+        "--scenario",
+        metavar="FILE|NAME",
+        help="Play this scenario file, or one of the package by name; -t runs it on another topology.",
+    ),
     _option("--version", metavar="RELEASE", help="MongoDB release to imitate, as 8.0.  [default: 8.2]"),
     _option("name", "--id", metavar="ID", help="Id of the server.  [default: a new one]"),
     _option("log_folder", "--logDir", type=FilePath(file_okay=False), help="Folder for the log."),
@@ -107,11 +118,13 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
         of_file, given = options_in(options["config"])
         options = {**options, **{name: value for name, value in of_file.items() if options[name] is None}}
     served = (*_from_environment(os.environ), *_from_options(options), *given, *arguments)
-    spec = described(served, os.environ)
+    found = described(served, os.environ)
+    spec = found if isinstance(found, ClusterSpec) else found.spec
     registry = Registry(options["runner_folder"])
     name = registry.fresh_id(str(spec.topology)) if options["name"] is None else check_id(options["name"])
     folder = options["log_folder"]
-    return StartingServer(name, registry, served, None if folder is None else folder / f"{name}.log", spec)
+    log = None if folder is None else folder / f"{name}.log"
+    return StartingServer(name, registry, served, log, spec, plays_scenario=found is not spec)
 
 
 def _from_options(options: Mapping[str, Any]) -> list[str]:
@@ -122,6 +135,8 @@ def _from_options(options: Mapping[str, Any]) -> list[str]:
     if secondaries is not None or arbiters:
         members = 1 + (_SECONDARIES if secondaries is None else secondaries) + arbiters
         arguments += ["--members", str(members), "--arbiters", str(arbiters)]
+    if options["scenario"] is not None:
+        arguments += ["--scenario", options["scenario"]]
     if options["shards"] is not None:
         arguments += ["--shards", str(options["shards"])]
     if options["version"] is not None:

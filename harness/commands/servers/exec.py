@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from fakeserver.control.client import ControlClient, ServerStatus
+from fakeserver.control.control import DistantControl
 from fakeserver.control.registry import HOME_VARIABLE, ID_VARIABLE
+from fakeserver.control.verdict import NEEDS_REPLICA_SET
+from fakeserver.deployment.spec import Topology
 from harness.commands.options.starting import starting_of, starting_options
+from harness.commands.options.verdict import Telling, verdict_options
 from harness.commands.output.errors import bad_input
 from harness.deployments.launching import LaunchError, launched
-from harness.running import interruption
+from harness.deployments.program import run_program
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
     from fakeserver.control.registry import Registry, RegistryEntry
 
@@ -28,13 +32,26 @@ _NOT_FOUND: Final = 127
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @starting_options
+@verdict_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- SERVE-OPTIONS] -- COMMAND")
-def command(*, words: tuple[str, ...], **options: Any) -> int:
+def command(
+    *,
+    words: tuple[str, ...],
+    unmet: str,
+    trace: Path | None,
+    file: Path | None,
+    quiet: bool,
+    **options: Any,
+) -> int:
     """Run COMMAND with a fake server of its own, which ends with it.
 
-    With the --id of a server that runs, COMMAND gets that one. The exit code is that of COMMAND. It finds the
-    connection string in `MONGODB_URI`, and the other variables that driver suites read; `PUSHBACKD_ID` lets
-    `pushbackd rule add` and its like reach the server.
+    With the --id of a server that runs, COMMAND gets that one. It finds the connection string in
+    `MONGODB_URI`, and the other variables that driver suites read; `PUSHBACKD_ID` lets `pushbackd rule add`
+    and its like reach the server.
+
+    At the end, standard error has a verdict: the steps, rules and faults that happened and those that never
+    did, and the operations that failed in the application. The exit code is that of COMMAND; where that is 0,
+    it is 1 if something of the --scenario never happened.
     """
     served, program = _parted(words)
     if not program:
@@ -46,10 +63,14 @@ def command(*, words: tuple[str, ...], **options: Any) -> int:
             starting = starting_of(options, served)
             registry = starting.registry
             entry = _running(starting.name, registry)
+            plays = starting.plays_scenario and entry is None
             if entry is None:
                 entry = stack.enter_context(launched(starting.arguments, starting.name, registry))
-            variables = ControlClient(entry).about()["variables"]
-        return _run(program, {**os.environ, **variables, **_reach(entry, registry)})
+        if plays and not quiet and starting.topology is Topology.SINGLE:
+            click.echo(f"note: {NEEDS_REPLICA_SET}", err=True)
+        variables = ControlClient(entry).about()["variables"]
+        code = run_program(program, {**os.environ, **variables, **_reach(entry, registry)})
+        return _judged(code, entry, Telling(quiet, file, trace, unmet), judges=plays)
 
 
 def _parted(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -69,13 +90,15 @@ def _reach(entry: RegistryEntry, registry: Registry) -> dict[str, str]:
     return {HOME_VARIABLE: str(registry.folder), ID_VARIABLE: entry.id}
 
 
-def _run(program: tuple[str, ...], environment: Mapping[str, str]) -> int:
-    """Run the command, and return its exit code; of one that a signal ended, what shells say."""
-    process = subprocess.Popen(program, env=environment)  # noqa: S603 - the user's own command
-    while True:
-        try:
-            code = process.wait()
-            return code if code >= 0 else 128 - code
-        except interruption.Interrupted as signalled:
-            process.send_signal(signalled.number)
-            interruption.forget()
+def _judged(code: int, entry: RegistryEntry, telling: Telling, *, judges: bool) -> int:
+    """Tell the verdict on the run, and return the exit code."""
+    control = DistantControl(ControlClient(entry).perform)
+    try:
+        verdict = control.verdict()
+    except ControlError as error:  # the command has ended the server
+        if not telling.quiet:
+            click.echo(f"no verdict: {error}", err=True)
+        return code
+    judged = telling.code(code, verdict, judges=judges)
+    telling.tell(entry.id, verdict, control, code=code, judged=judged)
+    return judged

@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bson import Int64
 from played import Play
 from played import play as play_scenario
-from talking import REPLICA_SET, Deployment, play
+from talking import REPLICA_SET, STANDALONE, Deployment, lsid, play
 
 from fakeserver.control.scenario.building import build
 from fakeserver.control.scenario.loader import read_text
-from fakeserver.control.verdict import reason_of
 from fakeserver.rules import error
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_what_was_met_is_counted(act: Callable[[Deployment], Any], kind: str) ->
     verdict = verdict_on(act)
     assert [(each["kind"], each["hits"]) for each in verdict["met"]] == [(kind, 1)]
     assert verdict["asExpected"]
-    assert (verdict["neverMet"], reason_of(verdict)) == ([], "")
+    assert (verdict["neverMet"], verdict["reason"]) == ([], "")
 
 
 NEAR = "find shop.orders -> ok at node0: "
@@ -93,7 +93,7 @@ def test_what_was_never_met_is_told_with_what_came_near(act: Callable[[Deploymen
     (never_met,) = verdict["neverMet"]
     assert near in never_met["nearMisses"][0]
     assert not verdict["asExpected"]
-    assert reason_of(verdict) == "1 of its faults and expectations never met"
+    assert verdict["reason"] == "1 of its faults and expectations never met"
     assert verdict["complaints"][1] == f"    near miss: {never_met['nearMisses'][0]}"
 
 
@@ -157,15 +157,28 @@ def test_steps_that_were_performed_are_counted_and_the_others_say_what_they_wait
 )
 def test_a_timeline_of_which_nothing_happened_is_not_as_expected(step: str, reading: str) -> None:
     verdict = timeline(step)
-    assert reason_of(verdict) == "no step of the timeline was performed"
+    assert verdict["reason"] == "no step of the timeline was performed"
     (line,) = verdict["complaints"]
     assert line.endswith(f"stepDown ({reading})")
 
 
 def test_a_step_that_failed_is_not_as_expected() -> None:
     verdict = timeline("{at: 1s, verify: {command: insert}}")
-    assert reason_of(verdict) == "1 of its steps failed"
+    assert verdict["reason"] == "1 of its steps failed"
     (line,) = verdict["complaints"]
     assert line == (
         "  failed: s.yml:3 at 1s: verify: 1 or more insert requests expected, 0 came; nothing came near"
     )
+
+
+def test_a_transaction_on_a_standalone_server_is_explained() -> None:
+    found: dict[str, Any] = {}
+
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        began = {"lsid": lsid(), "txnNumber": Int64(1), "startTransaction": True, "autocommit": False}
+        await talker.command({**INSERT, **began})
+        found.update(deployment.cluster.control.verdict())
+
+    play(scenario, STANDALONE)
+    assert found["lines"][-1].startswith("  hint: transactions and change streams cannot run on a standalone")

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OPTIONS = {
-    **dict.fromkeys(("topology", "secondaries", "arbiters", "shards", "version", "name", "log_folder")),
+    **dict.fromkeys(
+        ("topology", "scenario", "secondaries", "arbiters", "shards", "version", "name", "log_folder")
+    ),
     "config": None,
     "runner_folder": None,
     "debug": False,

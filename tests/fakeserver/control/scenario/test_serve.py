@@ -57,6 +57,8 @@ def test_a_served_scenario_is_played_while_a_client_works(file: str) -> None:
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
     lines = [json.loads(line) for line in errors.splitlines()]
+    (verdict,) = [line["attr"] for line in lines if line["msg"] == "Verdict on the scenario"]
+    assert (verdict["asExpected"], len(verdict["steps"]["failed"])) == (False, 1)
     (failed,) = [line for line in lines if line["msg"] == "Scenario step failed"]
     assert (failed["s"], failed["attr"]["step"]) == ("E", f"{file}:10")
 
@@ -82,10 +84,34 @@ def test_mistakes_in_the_file_are_lines_with_their_places(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "topology", "servers"),
+    [
+        ([], "single", 1),
+        (["--topology", "replicaset"], "replicaset", 3),
+        (["--replSet", "rs1", "--members", "5"], "replicaset", 5),
+    ],
+)
+def test_a_scenario_runs_on_another_topology_where_that_is_asked_for(
+    file: str, arguments: list[str], topology: str, servers: int
+) -> None:
+    scenario = scenario_of(options_of(["--scenario", file, *arguments]))
+    spec = scenario.spec
+    assert (spec.topology, spec.mongos or len(spec.member_specs)) == (topology, servers)
+    assert spec.parameters == {"cursorTimeoutMillis": 1000, "logLevel": 1}
+    assert (spec.users, spec.seed) == ((UserSpec("ada", "x"),), 5)
+    assert len(scenario.timeline) == 2
+
+
+def test_a_scenario_of_replica_sets_is_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--scenario", "rolling-restart", "--topology", "single"]) == 2
+    assert "stepDown is for replica sets and sharded clusters" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--scenario", "retry-strom"], "did you mean 'retry-storm'? scenarios are connection-storm"),
-        (["--scenario", "retry-storm", "--topology", "single"], "the file of --scenario describes"),
+        (["--scenario", "retry-storm", "--tlsMode", "requireTLS"], "the file of --scenario describes"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(

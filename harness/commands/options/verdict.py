@@ -1,0 +1,111 @@
+"""The options of commands that end with a verdict, and how they tell it.
+
+Standard error has its lines, unless `--quiet`; `--json` has it as a document, `--trace` as a page with the
+journal. Where nothing says otherwise, the page of a run in which something failed is in the cache.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from harness.commands.options.types import FilePath
+from harness.commands.output.errors import bad_input
+from harness.running.cache_folder import cached_file
+from harness.running.result import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from fakeserver.control.control import DistantControl
+
+_FOLDER: Final = "traces"
+_MOST_TRACES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How a verdict is told: quietly, as JSON, as a page, and whether it fails the command."""
+
+    quiet: bool
+    file: Path | None
+    trace: Path | None
+    unmet: str
+
+    def code(self, code: int, verdict: Mapping[str, Any], *, judges: bool) -> int:
+        """Return the exit code: the command's own, else 1 for a run that is not as expected."""
+        is_allowed = not judges or verdict["asExpected"] or self.unmet == "ignore"
+        return code or (ExitCode.PASSED if is_allowed else ExitCode.FAILED)
+
+    def tell(
+        self,
+        name: str,
+        verdict: Mapping[str, Any],
+        control: DistantControl,
+        *,
+        before: Iterable[str] = (),
+        extra: Mapping[str, Any] | None = None,
+        code: int,
+        judged: int,
+    ) -> None:
+        """Tell the verdict on the run of this name; `extra` fields are for JSON, `before` are lines above.
+
+        `code` is the command's exit code, `judged` the one that the run ends with. Raises
+        `click.ClickException` for a file that cannot be written.
+        """
+        looked_into = judged or not verdict["asExpected"] or verdict["operations"]["errors"]
+        page = self._page(name, control) if self.trace is not None or looked_into else None
+        lines = [*before, *verdict["lines"], *([] if page is None else [f"  trace: {page}"])]
+        for line in [] if self.quiet else lines:
+            click.echo(line, err=True)
+        if self.file is not None:
+            shown = {each: verdict[each] for each in verdict if each not in {"lines", "complaints"}}
+            document = {**(extra or {}), "verdict": shown, "trace": None if page is None else str(page)}
+            document["exitCode"] = judged
+            with bad_input(OSError):
+                self.file.write_text(json.dumps(document, indent=2) + "\n")
+        if judged != code:
+            click.echo(f"Error: {verdict['reason']}; --unmet ignore allows it", err=True)
+
+    def _page(self, name: str, control: DistantControl) -> Path | None:
+        """Write the page, and return its place; None where only the cache is meant, and cannot be written."""
+        text = control.trace_page(name)
+        if self.trace is not None:
+            with bad_input(OSError):
+                self.trace.write_text(text, encoding="utf-8")
+            return self.trace
+        with suppress(OSError):
+            return cached_file(_FOLDER, f"{name}.html", text, most=_MOST_TRACES)
+        return None
+
+
+def verdict_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare the options; the function gets them as `quiet`, `file`, `trace` and `unmet`."""
+    for declare in reversed(_OPTIONS):
+        command = declare(command)
+    return command
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--unmet",
+        type=click.Choice(["fail", "ignore"]),
+        default="fail",
+        show_default=True,
+        help="Exit code of a run in which a fault, a step or an expectation never happened: 1, or none.",
+    ),
+    click.option(
+        "--trace",
+        type=FilePath(dir_okay=False),
+        help="Write verdict and journal to this file as an HTML page.  [default: in the cache, on failure]",
+    ),
+    click.option(
+        "--json", "file", type=FilePath(dir_okay=False), help="Write the verdict to this file as JSON."
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Write no verdict to standard error."),
+)
