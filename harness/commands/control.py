@@ -38,6 +38,7 @@ _FOLLOWED: Final = "readJournal"
 _TOLD: Final = "verdict"
 """The verb whose answer has lines for a reader."""
 _STATE: Final = "state"
+"""The verb whose answer has the address of the page, and fields that say nothing, which only programs want."""
 _PREFIX: Final = "verb_"
 """Begins the names of the parameters that are arguments of a verb: one of them may be called `id`."""
 
@@ -202,10 +203,24 @@ def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
             elif verb.name == _TOLD and not as_json:
                 click.echo("\n".join(answer["lines"]))
             else:
-                show(answer, as_json=as_json)
+                show(answer if as_json or verb.name != _STATE else _telling(answer), as_json=as_json)
         return ExitCode.PASSED
 
     return callback
+
+
+def _telling(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a state that say something."""
+    said = {name: value for name, value in state.items() if value}
+    said["servers"] = [
+        {name: server[name] for name in server if name == "connections" or _says_something(server[name])}
+        for server in state["servers"]
+    ]
+    return said
+
+
+def _says_something(value: Any) -> bool:
+    return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
 def _follow(

@@ -56,7 +56,7 @@ class Watch:
             "latency": self._tally.history.latency(now),
             "history": self._tally.history.rows(now),
             "journal": {"lastSeq": cluster.journal.last_seq, "dropped": cluster.journal.dropped},
-            **{name: held for name, held in parts.items() if name not in _OWN},
+            **{name: held for name, held in parts.items() if held and name not in _OWN},
             **lists,
             **self._scenario(),
         }

@@ -121,7 +121,7 @@ class LiveServer:
         They are the server's own count, at every arrival and departure.
         """
         state = await asyncio.to_thread(self._perform, "state")
-        served = state["servers"][0].get("serviceTime", {"atWork": 0, "peak": 0})
+        served = state["servers"][0]["serviceTime"]
         return served["atWork"], served["peak"]
 
     async def _tell(self, number: signal.Signals, verb: str) -> None:

@@ -88,7 +88,7 @@ def test_the_state_shows_the_commands_at_work_and_the_most_at_a_time() -> None:
     async def scenario(deployment: Deployment) -> None:
         control = deployment.cluster.control
         talkers = [await deployment.connect() for _ in range(3)]
-        assert "serviceTime" not in control.state()["servers"][0]
+        assert control.state()["servers"][0]["serviceTime"] == {"atWork": 0, "peak": 0}
         control.service_time("1s")
         asked = [asyncio.create_task(talker.ok(FIND)) for talker in talkers]
         await deployment.sleep(0.5)

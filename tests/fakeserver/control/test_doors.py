@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from fakeserver import ClusterSpec
 from fakeserver.assembly.background import BackgroundCluster
+from fakeserver.control.verbs.state_verbs import DeploymentState, ServerState
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.storage.port.engine import Namespace
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from mongowire.documents.arguments import Argument
 
 ARGUMENTS = [(verb, argument) for verb in VERBS for argument in verb.arguments]
+GUIDE = Path(__file__).parents[3] / "docs" / "CONTROL.md"
 _CONNECTIONS = "connections"
 
 
@@ -130,12 +133,22 @@ def test_whoever_is_locked_out_gets_in_again_at_the_side(replica_set: Background
             client.admin.command({"pushbackd": "limits", "off": True})
         door("limits", {"off": True})
         client.admin.command("ping")
-    assert "limits" not in _servers(replica_set)["node0"]
+    assert _servers(replica_set)["node0"]["limits"] == {}
 
 
 def test_every_verb_has_a_case() -> None:
     of_tls = {"certificate"}  # test_certificate.py
     assert {verb.name for verb in VERBS} - of_tls == {case.verb for case in CASES}
+
+
+def test_the_state_has_all_of_its_keys_whatever_is_held(standalone: BackgroundCluster) -> None:
+    state = standalone.control.state()
+    assert set(state) == DeploymentState.__required_keys__
+    (server,) = state["servers"]
+    assert set(server) == ServerState.__required_keys__
+    assert [state[name] for name in ("rules", "faults", "timeline", "shedding")] == [[], [], [], {}]
+    guide = GUIDE.read_text()
+    assert [name for name in (*state, *server) if f"`{name}`" not in guide] == []
 
 
 def test_every_undoing_verb_exists() -> None:
