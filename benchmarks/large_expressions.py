@@ -109,7 +109,7 @@ def expression_cases(size: int) -> Iterator[Case]:
         function = compiler.FUNCTIONS.get(name)
         for number, argument in enumerate(named.get(name, [])):
             yield Case("expression", name, f"own {number}", project({name: argument}))
-        if (function is not None and function.named) or name in {"$literal", "$const"}:
+        if (function is not None and function.arguments is not None) or name in {"$literal", "$const"}:
             continue
         counts = [2] if function is None else [max(function.least, 1)]
         for count in counts:

@@ -38,7 +38,7 @@ _FOLLOWED: Final = "readJournal"
 _TOLD: Final = "verdict"
 """The verb whose answer has lines for a reader."""
 _STATE: Final = "state"
-"""The verb whose answer has the address of the page, and fields that say nothing, which only programs want."""
+"""The verb whose answer has the page's address, and fields that say nothing, which only programs want."""
 _PREFIX: Final = "verb_"
 """Begins the names of the parameters that are arguments of a verb: one of them may be called `id`."""
 

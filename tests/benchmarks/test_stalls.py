@@ -9,7 +9,7 @@ from sizes import is_full, size
 
 from benchmarks import large_inputs, stalls
 from fakeserver.storage.expressions import compiler
-from fakeserver.storage.expressions.functions import Function
+from fakeserver.storage.expressions.functions import Function, NamedArguments
 
 SIZE = size("stalls")
 EVERY = 1 if is_full("stalls") else 40
@@ -24,7 +24,7 @@ def test_everything_that_the_server_has_is_given_a_large_input() -> None:
 
 
 def test_a_new_operator_without_a_large_input_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    new = Function("$new", lambda _: None, named=True)
+    new = Function("$new", lambda _: None, arguments=NamedArguments(9, 9, {}))
     monkeypatch.setitem(compiler.FUNCTIONS.functions, "$new", new)
     with pytest.raises(LookupError, match=r"no large input is made for expression \$new"):
         large_inputs.cases(20)
