@@ -70,7 +70,7 @@ def _rows(folds: Sequence[Fold]) -> Iterator[str]:
     for fold in folds:
         first = fold.first
         kind, mark = ("error", "✗ ") if fold.is_error else ("event", "● ") if fold.is_event else ("", "")
-        times = "" if fold.count == 1 else f' <span class="dim">{fold.count} times</span>'
+        times = "" if fold.size == 1 else f' <span class="dim">{fold.size} times</span>'
         cells = (
             f"<td>{first['at']:.3f}</td>",
             f'<td class="dim wide">#{first["seq"]}</td>',

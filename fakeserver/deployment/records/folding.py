@@ -41,7 +41,7 @@ class Fold(NamedTuple):
 
     first: Mapping[str, Any]
     last: Mapping[str, Any]
-    count: int = 1
+    size: int = 1
 
     @property
     def is_error(self) -> bool:
@@ -56,9 +56,9 @@ class Fold(NamedTuple):
     def to_line(self) -> str:
         """Return them as a line for a reader."""
         line = line_of(self.first)
-        if self.count == 1:
+        if self.size == 1:
             return line
-        return f"{line}  ({self.count} times, the last at {self.last['at']:.3f} as #{self.last['seq']})"
+        return f"{line}  ({self.size} times, the last at {self.last['at']:.3f} as #{self.last['seq']})"
 
 
 def is_error(document: Mapping[str, Any]) -> bool:
@@ -75,7 +75,7 @@ def folded(documents: Iterable[Mapping[str, Any]], most: int) -> tuple[list[Fold
     """Return the records as folds, `most` at most, and the number of records that are left out."""
     folds = list(_folds(list(documents)))
     kept = _chosen(folds, most)
-    return kept, sum(fold.count for fold in folds) - sum(fold.count for fold in kept)
+    return kept, sum(fold.size for fold in folds) - sum(fold.size for fold in kept)
 
 
 def lines_of(documents: Iterable[Mapping[str, Any]], most: int) -> list[str]:

@@ -34,7 +34,7 @@ class Written:
         """Return what the lines are about, each with its count."""
         folds, _ = folded(self.documents, most)
         return [
-            (fold.first.get("rule") or fold.first.get("command") or fold.first["kind"], fold.count)
+            (fold.first.get("rule") or fold.first.get("command") or fold.first["kind"], fold.size)
             for fold in folds
         ]
 
@@ -75,7 +75,7 @@ def test_an_error_has_a_line_of_its_own_among_what_succeeds(written: Written) ->
     for number in range(50):
         written.request("find", 462 if number == 20 else "ok")
     folds, _ = folded(written.documents, 60)
-    assert [(fold.is_error, fold.count) for fold in folds] == [(False, 49), (True, 1)]
+    assert [(fold.is_error, fold.size) for fold in folds] == [(False, 49), (True, 1)]
 
 
 def test_of_an_event_that_comes_often_the_first_two_and_the_last_stay(written: Written) -> None:
