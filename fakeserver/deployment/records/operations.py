@@ -21,7 +21,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.deployment.records.events import KIND_OF, CommandFinished
+from fakeserver.deployment.records.events import KIND_OF, CommandFinished, FaultHit
 from mongowire.codes import Category, Label, code_name
 
 if TYPE_CHECKING:
@@ -307,11 +307,13 @@ _SILENCE: Final = "silence"
 def operations_in(journal: Journal, *, most: int) -> OperationTotals:
     """Return the operations that the newest requests of a journal are attempts of, `most` requests at most.
 
-    Of a request whose document is kept no more there are the facts of its record alone.
+    Of a request whose document is kept no more there are the facts of its record alone. A reply that a fault
+    of bytes broke did not arrive, whatever the server made of its request.
     """
     totals = OperationTotals()
-    newest = islice(journal.select(kinds={_FINISHED}, newest_first=True), most)
-    for record in reversed(list(newest)):
+    newest = list(islice(journal.select(kinds={_FINISHED}, newest_first=True), most))[::-1]
+    broken = _broken(journal, newest)
+    for record in newest:
         event = record.event
         assert isinstance(event, CommandFinished)
         if event.name in BESIDES:
@@ -319,7 +321,9 @@ def operations_in(journal: Journal, *, most: int) -> OperationTotals:
         connection, number = (record.source, event.connection), event.request_id
         arrived = record.at if record.details is None else record.details.arrived
         totals.asked(connection, number, _request_of(record, event), arrived)
-        if isinstance(event.outcome, str) and event.outcome != _SENT:
+        if record.seq in broken:
+            totals.lost(connection, record.at, request_id=number)
+        elif isinstance(event.outcome, str) and event.outcome != _SENT:
             error = NO_REPLY if event.outcome == _SILENCE else LOST
             totals.lost(connection, record.at, request_id=number, error=error)
         else:
@@ -329,6 +333,23 @@ def operations_in(journal: Journal, *, most: int) -> OperationTotals:
 
 
 _FINISHED: Final = KIND_OF[CommandFinished.__name__]
+_FAULT: Final = KIND_OF[FaultHit.__name__]
+_HARMLESS: Final = frozenset({"delay", "jitter", "bandwidth", "split", "duplicate"})
+"""The effects of faults of bytes after which a reply arrives all the same."""
+
+
+def _broken(journal: Journal, requests: Sequence[Record]) -> set[int]:
+    """Return the numbers of requests whose replies a fault of bytes broke: the last of their connections."""
+    hit = set()
+    for record in journal.select(kinds={_FAULT}):
+        event = record.event
+        if isinstance(event, FaultHit) and not _HARMLESS.issuperset(event.effect.split("+")):
+            hit.add((record.source, event.connection))
+    last = {}
+    for record in requests:
+        assert isinstance(record.event, CommandFinished)
+        last[record.source, record.event.connection] = record.seq
+    return {last[connection] for connection in hit if connection in last}
 
 
 def _request_of(record: Record, event: CommandFinished) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,7 +44,7 @@ def rule(**when: Any) -> Callable[[Deployment], Any]:
 
 
 def fault(**document: Any) -> Callable[[Deployment], Any]:
-    return lambda deployment: deployment.cluster.control.add_fault({"do": {"delay": 0.1}, **document})
+    return lambda deployment: deployment.cluster.control.add_fault({"do": {"delay": "100ms"}, **document})
 
 
 def fail_point(**data: Any) -> Callable[[Deployment], Any]:
@@ -123,6 +124,27 @@ def test_operations_that_failed_are_told_and_judge_nothing() -> None:
         "verdict: met rule rule1 once; 1 of 1 operations failed",
         "  failed in the application: find, 2 BadValue, once",
     ]
+
+
+def test_a_reply_that_a_fault_broke_did_not_arrive() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        deployment.cluster.control.add_fault(
+            {"at": "beforeReply", "command": "insert", "times": 1, "do": {"reset": True}}
+        )
+        write = {**INSERT, "lsid": lsid(), "txnNumber": Int64(1)}
+        talker = await deployment.connect()
+        await talker.send(write)
+        with suppress(OSError, EOFError):
+            await talker.reply()
+        found.append(deployment.cluster.control.verdict()["operations"])
+        await (await deployment.connect()).ok(write)
+        found.append(deployment.cluster.control.verdict()["operations"])
+
+    found: list[dict[str, Any]] = []
+    play(scenario, REPLICA_SET)
+    lost, retried = found
+    assert lost["failed"] == [{"command": "insert", "code": None, "error": "connection lost", "count": 1}]
+    assert (retried["operations"], retried["errors"]) == (1, 0)
 
 
 def timeline(*steps: str) -> dict[str, Any]:
