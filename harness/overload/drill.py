@@ -1,26 +1,34 @@
-"""A drill: a program runs against a deployment of its own that sheds a share of its requests.
+"""A drill: a program runs against a deployment of its own in which something goes wrong.
 
-A cloud service that is overloaded refuses some requests and serves the others. Whether an application bears
-that is seen when it happens on purpose, from a seed, on a machine where nothing can break. The deployment
-runs in a thread, the program is a process, and a record of the wire is folded into totals while they run.
+A cloud service that is overloaded refuses some requests and serves the others; primaries step down, networks
+are slow and lose connections. Whether an application bears that is seen when it happens on purpose, from a
+seed, on a machine where nothing can break. What goes wrong is a scenario, so that the verdict on it says what
+happened. The deployment runs in a thread, the program is a process, and a record of the wire is folded into
+totals while they run.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.assembly.background import BackgroundCluster
+from fakeserver.control.scenario.loader import Place
+from fakeserver.control.scenario.model import RuleOrFault, Scenario, TimelineEntry
+from fakeserver.control.scenario.triggers import Instant
+from fakeserver.control.verbs.table import VERBS
 from harness.deployments.program import run_program
 from harness.overload.operations import FoldedRecord
+from mongowire.documents.errors import ControlError
 from mongowire.system import SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from fakeserver.control.control import DistantControl
     from fakeserver.deployment.records.operations import CommandTotals, OperationTotals
     from fakeserver.deployment.spec import ClusterSpec
 
@@ -28,14 +36,86 @@ SCHEMA: Final = "pushbackd-drill/1"
 _VARIABLE: Final = "MONGODB_URI"
 
 
+_ELECTION_SECONDS: Final = 1.0
+"""The time without a primary at each failover."""
+_PLACE: Final = Place("drill", 1, 1)
+_OF_APPLICATIONS: Final = (
+    *("find", "getMore", "aggregate", "count", "distinct"),
+    *("insert", "update", "delete", "findAndModify", "commitTransaction"),
+)
+"""The commands whose replies are lost: with heartbeats among them, which they are would depend on time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """A share of requests to shed, from 0 to 1, for some seconds (None: to the end), and on what."""
+    """What goes wrong on a deployment, for some seconds (None: to the end).
+
+    `share` is that of requests to shed, `lost` that of replies that are lost with their connection, both from
+    0 to 1; `latency` the seconds that every request takes longer, `failover` those between two step-downs.
+    """
 
     spec: ClusterSpec
-    share: float
-    seed: int
+    share: float = 0.0
+    seed: int = 0
     seconds: float | None = None
+    latency: float = 0.0
+    failover: float = 0.0
+    lost: float = 0.0
+
+    def scenario(self) -> Scenario:
+        """Return the scenario that it is. Raises `ControlError` for a failover without a replica set."""
+        spec = self.spec
+        if self.failover:
+            step_down = VERBS["stepDown"]
+            if not step_down.applies.covers(spec):
+                raise ControlError(f"a failover is for {step_down.applies.value}", path=("failover",))
+            spec = replace(spec, election_delay=_ELECTION_SECONDS)
+        return Scenario(
+            file="drill",
+            description="A drill",
+            spec=spec,
+            rules=[RuleOrFault(rule, _PLACE) for rule in self._rules()],
+            faults=[RuleOrFault(fault, _PLACE) for fault in self._faults()],
+            timeline=list(self._timeline()),
+        )
+
+    @property
+    def _bounds(self) -> dict[str, Any]:
+        return {} if self.seconds is None else {"for": f"{self.seconds}s"}
+
+    def _rules(self) -> Iterator[Mapping[str, Any]]:
+        if self.latency:
+            yield {"name": "latency", "then": [{"delay": f"{self.latency}s"}], **self._bounds}
+
+    def _faults(self) -> Iterator[Mapping[str, Any]]:
+        if self.lost:
+            yield {
+                "name": "lostReplies",
+                "at": "beforeReply",
+                "command": list(_OF_APPLICATIONS),
+                "probability": self.lost,
+                "do": {"reset": True},
+                **self._bounds,
+            }
+
+    def _timeline(self) -> Iterator[TimelineEntry]:
+        if self.share:
+            bounds = {} if self.seconds is None else {"duration": f"{self.seconds}s"}
+            shed = {"share": self.share, "seed": self.seed, **bounds}
+            yield TimelineEntry(place=_PLACE, verb="shed", arguments=shed)
+        if self.failover:
+            until = None if self.seconds is None else Instant(self.seconds)
+            every = Instant(self.failover)
+            yield TimelineEntry(place=_PLACE, verb="stepDown", every=every, until=until)
+
+    def __str__(self) -> str:
+        """As a reader knows it."""
+        kinds = [f"{self.share * 100:g} % of the requests shed"] if self.share else []
+        kinds += [f"a failover every {self.failover:g} s"] if self.failover else []
+        kinds += [f"{self.latency * 1000:g} ms of latency"] if self.latency else []
+        kinds += [f"{self.lost * 100:g} % of the replies lost with their connection"] if self.lost else []
+        last = "" if self.seconds is None else f" for {self.seconds:g} s"
+        return f"{', '.join(kinds) or 'nothing goes wrong'}{last}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +132,9 @@ class Summary:
         return {
             "schema": SCHEMA,
             "shed": self.drill.share,
+            "failover": self.drill.failover,
+            "latency": self.drill.latency,
+            "lost": self.drill.lost,
             "seed": self.drill.seed,
             "seconds": self.drill.seconds,
             "requests": totals.requests,
@@ -59,42 +142,44 @@ class Summary:
             "refusedRetryable": totals.retryable,
             **_row(totals.total),
             "commands": {name: _row(each) for name, each in sorted(totals.commands.items())},
+            "awaiting": _row(totals.awaiting),
             "exitCode": self.exit_code,
         }
 
     def lines(self) -> list[str]:
         """Return it as lines for a terminal."""
         totals = self.totals
-        last = "" if self.drill.seconds is None else f" for {self.drill.seconds:g} s"
-        shed = f"drill: {self.drill.share * 100:g} % of the requests shed{last}, seed {self.drill.seed}"
-        refused = (
-            f"{totals.overloaded} of {totals.requests} refused, {totals.retryable} of these to be retried"
-        )
-        lines = [f"{shed}: {refused}"]
+        lines = [f"drill: {self.drill}"]
+        if self.drill.share:
+            retryable = f"{totals.retryable} of these to be retried"
+            lines[0] += f": {totals.overloaded} of {totals.requests} refused, {retryable}"
         lines += totals.table()
         total = totals.total
         lines.append(
             f"{total.errors} of {total.operations} operations reached the application as errors,"
             f" {total.overload_errors} of them of overload; exit code {self.exit_code}"
         )
+        if (awaiting := totals.awaiting).operations:
+            lines.append(
+                f"{awaiting.errors} of {awaiting.operations} getMores that await data failed, counted apart"
+            )
         return lines
 
 
-def run(drill: Drill, program: Sequence[str]) -> Summary:
-    """Run the program with `MONGODB_URI` set, and return its end. Raises `OSError` where it cannot start."""
+def run(
+    drill: Drill, program: Sequence[str], ended: Callable[[Summary, DistantControl], int] | None = None
+) -> Summary:
+    """Run the program with `MONGODB_URI` set, and return its end.
+
+    `ended` is asked for the exit code while the deployment still answers. Raises `OSError` where the program
+    cannot start, and `ControlError` for a drill that the deployment cannot have.
+    """
     record = FoldedRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
-    with BackgroundCluster(drill.spec, network=record) as cluster:
-        _shed(cluster, drill)
+    with BackgroundCluster(drill.scenario(), network=record) as cluster:
         code = run_program(program, {**os.environ, _VARIABLE: cluster.uri})
-    record.totals.finish()
-    return Summary(drill, code, record.totals)
-
-
-def _shed(cluster: BackgroundCluster, drill: Drill) -> None:
-    arguments: dict[str, Any] = {"share": drill.share, "seed": drill.seed}
-    if drill.seconds is not None:
-        arguments["duration"] = f"{drill.seconds}s"
-    cluster.control.perform("shed", arguments)
+        record.totals.finish()
+        summary = Summary(drill, code, record.totals)
+        return summary if ended is None else replace(summary, exit_code=ended(summary, cluster.control))
 
 
 def _row(totals: CommandTotals) -> dict[str, Any]:

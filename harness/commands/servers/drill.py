@@ -1,16 +1,17 @@
-"""`pushbackd drill`: a command against a deployment that sheds load as a cloud service does."""
+"""`pushbackd drill`: a command against a deployment in which something goes wrong, on purpose."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from fakeserver.assembly.description import describe
 from fakeserver.profile import DEFAULT_PROFILE
-from harness.commands.options.types import Duration, FilePath, SeedNumber
+from harness.commands.options.types import Duration, SeedNumber
+from harness.commands.options.verdict import Telling, verdict_options
 from harness.commands.output.errors import bad_input
 from harness.report.outputs import writing
 from mongowire.documents.arguments import share
@@ -19,6 +20,12 @@ from mongowire.documents.errors import ControlError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from fakeserver.control.control import DistantControl
+    from harness.overload.drill import Summary
+
+
+_SHED: Final = 0.02
 
 
 class _Read(click.ParamType[float]):
@@ -39,9 +46,18 @@ class _Read(click.ParamType[float]):
 @click.option(
     "--shed",
     type=_Read("SHARE", share),
-    default="2%",
-    show_default=True,
-    help="Share of the requests to refuse, as a percentage or a number from 0 to 1.",
+    help="Share of the requests to refuse: 2%, 0.02.  [default: 2%, unless something else goes wrong]",
+)
+@click.option(
+    "--failover",
+    type=Duration(),
+    help="Have the primary step down so often: 10s, 1m. A second passes without a primary each time.",
+)
+@click.option("--latency", type=Duration(), help="Time that every request takes longer: 200ms.")
+@click.option(
+    "--lost",
+    type=_Read("SHARE", share),
+    help="Share of the replies that are lost with their connection, after the request has run: 1%.",
 )
 @click.option(
     "--seed", type=SeedNumber(), default=0, show_default=True, help="Seed of which requests they are."
@@ -50,7 +66,7 @@ class _Read(click.ParamType[float]):
     "--for",
     "seconds",
     type=Duration(),
-    help="Time after which all requests are served: 90s, 15m.  [default: to the end of COMMAND]",
+    help="Time after which nothing goes wrong any more: 90s, 15m.  [default: to the end of COMMAND]",
 )
 @click.option(
     "--topology",
@@ -63,23 +79,38 @@ class _Read(click.ParamType[float]):
 @click.option(
     "--profile", default=DEFAULT_PROFILE, show_default=True, help="Release that the servers imitate."
 )
-@click.option("--json", "file", type=FilePath(dir_okay=False), help="Write the summary to this file as JSON.")
+@verdict_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
 def command(
     *,
     words: tuple[str, ...],
-    file: Path | None,
-    shed: float,
+    shed: float | None,
+    failover: float | None,
+    latency: float | None,
+    lost: float | None,
     seed: int,
     seconds: float | None,
+    unmet: str,
+    trace: Path | None,
+    file: Path | None,
+    quiet: bool,
     **described: str,
 ) -> int:
-    """Run COMMAND against a deployment that sheds a share of its requests, as a cloud service does.
+    r"""Run COMMAND against a deployment in which something goes wrong, and say how it bore that.
 
-    COMMAND finds the connection string in `MONGODB_URI`. Requests are refused with the codes 462 and 463,
-    some of them not to be retried. At the end, standard error has a summary: the operations, those that
-    reached the application as errors, attempts per success and the longest wait. The exit code is that of
-    COMMAND.
+    COMMAND finds the connection string in `MONGODB_URI`. Without a choice, a share of its requests is shed as
+    a cloud service does it, with the codes 462 and 463, some of them not to be retried. Several kinds go
+    together.
+
+    At the end, standard error has a summary: the operations, those that reached the application as errors,
+    attempts per success and the longest wait, and what of the drill happened. The exit code is that of
+    COMMAND; where that is 0, it is 1 if COMMAND was over before anything went wrong.
+
+    \b
+    Examples:
+      pushbackd drill -- npm test
+      pushbackd drill --failover 10s --for 1m -- python app.py
+      pushbackd drill --latency 200ms --lost 1% -- go test ./...
     """
     if words[0].startswith("-"):
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
@@ -87,17 +118,31 @@ def command(
         raise click.ClickException(f"{words[0]}: no such command")
     from harness.overload.drill import Drill, run  # noqa: PLC0415 - a help text needs no driver and no server
 
-    if file is not None:
-        with writing(file):  # before COMMAND runs, which may be for long
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.open("a").close()
+    for each in (file, trace):
+        if each is not None:
+            with writing(each):  # before COMMAND runs, which may be for long
+                if not each.parent.exists():
+                    each.parent.mkdir(parents=True)
+                each.open("a").close()
+    if shed is None:
+        shed = 0.0 if failover or latency or lost else _SHED
+    telling = Telling(quiet, file, trace, unmet)
     with bad_input(ControlError):
         spec = describe(described | {"seed": seed}).spec
-    with bad_input(OSError):
-        summary = run(Drill(spec, shed, seed, seconds), words)
-    for line in summary.lines():
-        click.echo(line, err=True)
-    if file is not None:
-        with bad_input(OSError):
-            file.write_text(json.dumps(summary.to_document(), indent=2) + "\n")
-    return summary.exit_code
+        drill = Drill(spec, shed, seed, seconds, latency or 0.0, failover or 0.0, lost or 0.0)
+    with bad_input(OSError, ControlError):
+        return run(drill, words, partial(_ended, telling)).exit_code
+
+
+def _ended(telling: Telling, summary: Summary, control: DistantControl) -> int:
+    """Tell how the drill ended, and return the exit code."""
+    code, verdict = summary.exit_code, control.verdict()
+    judged = telling.code(code, verdict, judges=True)
+    telling.tell(
+        *("drill", verdict, control),
+        before=summary.lines(),
+        extra=summary.to_document(),
+        code=code,
+        judged=judged,
+    )
+    return judged

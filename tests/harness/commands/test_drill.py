@@ -60,6 +60,64 @@ def test_some_requests_are_refused_and_the_summary_says_what_became_of_them(tmp_
     assert done.stderr.splitlines()[1].split("  ")[0] == "command"
 
 
+KINDS = {
+    "failover": (
+        ("--failover", "200ms", "--for", "300ms"),
+        "1 of 1 steps performed",
+        "a failover every 0.2 s",
+    ),
+    "latency": (("--latency", "20ms"), "met rule latency", "20 ms of latency"),
+    "lost": (("--lost", "5%", "--seed", 3), "met fault lostReplies", "5 % of the replies lost"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_something_else_goes_wrong_and_no_load_is_shed(tmp_path: Path, kind: str) -> None:
+    options, met, said = KINDS[kind]
+    file = tmp_path / "drill.json"
+    done = drill(*options, "--json", file, *python(INSERTS, 100))
+    told = summary(file)
+    lines = done.stderr.splitlines()
+    assert done.exit_code == 0, done.stderr
+    assert lines[0].startswith(f"drill: {said}")
+    assert (told["refused"], told["shed"], told["errors"]) == (0, 0, 0)
+    assert told["verdict"]["asExpected"]
+    assert told["verdict"]["operations"]["operations"] == told["operations"] == 100
+    (verdict,) = [line for line in lines if line.startswith("verdict: ")]
+    assert met in verdict
+    assert (told["attemptsPerSuccess"] > 1) is (kind == "lost")
+
+
+@pytest.mark.slow
+def test_a_command_that_is_over_before_anything_goes_wrong_has_rehearsed_nothing() -> None:
+    done = drill("--failover", "1h", *python(INSERTS, 3))
+    assert done.exit_code == 1
+    assert "not performed: drill:1 every 3600s: stepDown" in done.stderr
+    assert drill("--failover", "1h", "--unmet", "ignore", "-q", *python(INSERTS, 3)).stderr == ""
+
+
+WATCHES = """
+import os
+from pymongo import MongoClient
+with MongoClient(os.environ["MONGODB_URI"]) as client:
+    with client.shop.orders.watch(max_await_time_ms=50) as stream:
+        client.shop.orders.insert_one({})
+        while stream.alive and stream.try_next() is None:
+            pass
+        stream.try_next()
+"""
+
+
+@pytest.mark.slow
+def test_get_mores_that_await_data_are_counted_apart(tmp_path: Path) -> None:
+    file = tmp_path / "drill.json"
+    done = drill("--shed", "0%", "--json", file, *python(WATCHES))
+    told = summary(file)
+    assert (told["awaiting"]["operations"] > 0, "getMore" in told["commands"]) == (True, False), done.stderr
+    assert "getMores that await data failed, counted apart" in done.stderr
+
+
 @pytest.mark.slow
 def test_one_seed_refuses_the_same_requests_each_time(tmp_path: Path) -> None:
     counts = []
@@ -98,6 +156,9 @@ WRONG = {
     "--shed 200% -- true": "'200%' is more than 1; write a number from 0 to 1",
     "--shed much -- true": "'much' is no number",
     "--for 5x -- true": "'5x' is no duration; write one with its unit, such as '200ms' or '1m30s'",
+    "--failover 5 -- true": "5",
+    "--failover 5s --topology single -- true": "a failover is for replica sets and sharded clusters",
+    "--lost 101% -- true": "is more than 1",
     "--topology ring -- true": "topology: unknown topology 'ring'",
     "--topology shardet -- true": "did you mean 'sharded'?",
     "--members three -- true": "members: 'three' is no number",
