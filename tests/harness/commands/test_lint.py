@@ -47,7 +47,7 @@ def test_without_paths_the_bundled_scenarios_are_checked_and_are_sound() -> None
     assert [str(each) for each in findings] == []
 
 
-FOR_SERVERS = 'pushbackd: "1.0"\ndescription: x\ntimeline:\n  - at: 1s\n    limits: {requests: 3}\n'
+FOR_SERVERS = 'pushbackd: "1.0"\ndescription: x\ntimeline:\n  - at: 1s\n    limits: {requests: 3/s}\n'
 
 
 def test_scenarios_for_servers_are_checked_beside_the_others(tmp_path: Path, pushbackd: Any) -> None:
@@ -59,7 +59,7 @@ def test_scenarios_for_servers_are_checked_beside_the_others(tmp_path: Path, pus
     assert found.exit_code == ExitCode.BAD_INPUT
     what = "timeline[0]: unknown field or verb 'limitz'; did you mean 'limits'? (schema)"
     assert found.stdout == (
-        f"{tmp_path}/servers.yml:5:5: {what}\n    5 |     limitz: {{requests: 3}}\n      |     ^^^^^^\n"
+        f"{tmp_path}/servers.yml:5:5: {what}\n    5 |     limitz: {{requests: 3/s}}\n      |     ^^^^^^\n"
     )
 
 

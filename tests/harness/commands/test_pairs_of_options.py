@@ -30,7 +30,7 @@ NOWHERE = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1&connectTimeoutMS=1"
 SAMPLES: dict[str, tuple[str, ...]] = {
     "--adapter": ("--adapter", "pymongo"),
     "--auth": ("--auth",),
-    "--case-timeout": ("--case-timeout", "30"),
+    "--case-timeout": ("--case-timeout", "30s"),
     "--changed": ("--changed=HEAD",),
     "--durations": ("--durations", "3"),
     "--edition": ("--edition", "2026-07-08"),
@@ -46,8 +46,8 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "-k": ("-k", "a"),
     "--last-failed": ("--last-failed",),
     "--loop-iterations": ("--loop-iterations", "3"),
-    "--loop-seconds": ("--loop-seconds", "3"),
-    "--max-delay": ("--perturb", "--max-delay", "3"),
+    "--loop-seconds": ("--loop-seconds", "3s"),
+    "--max-delay": ("--perturb", "--max-delay", "3ms"),
     "--maxfail": ("--maxfail", "3"),
     "--no-color": ("--no-color",),
     "--perturb": ("--perturb",),
@@ -149,4 +149,4 @@ def test_each_refusal_names_both_options_and_the_reason() -> None:
 
 def test_a_limit_of_what_nobody_draws_is_refused() -> None:
     with pytest.raises(click.UsageError, match="--max-delay limits what --perturb draws"):
-        refuse_clashes(options_of("--max-delay", "3"))
+        refuse_clashes(options_of("--max-delay", "3ms"))
