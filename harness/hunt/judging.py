@@ -39,6 +39,7 @@ _STORM_RATE: Final = 12.0
 """Requests a second, over an outage, that are a storm when the waits between them do not grow."""
 _GROWTH: Final = 1.5
 _ERROR_MOST: Final = 160
+_SAID_MOST: Final = 3
 _CONNECTIONS_FACTOR: Final = 3
 _CONNECTIONS_MORE: Final = 12
 _PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-long"})
@@ -81,6 +82,8 @@ class Judgement:
     reached: bool = True
     reported: bool = False
     """The command told its user of the fault, by its exit code."""
+    story: tuple[str, ...] = ()
+    """What happened from the fault on, a sentence each."""
 
     @property
     def status(self) -> str:
@@ -120,12 +123,10 @@ def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = 
     if len(outcome.unreached) == len(outcome.strikes):
         return Judgement(reached=False)
     case = _Case(baseline, outcome, invariants)
-    notes: list[str] = []
     if outcome.code is None and case.may_hang and not _must_answer(invariants):
-        notes.append("it waits without a time limit for a reply that never comes")
-        return Judgement(notes=tuple(notes))
+        return Judgement(notes=("it waits without a time limit for a reply that never comes",))
     found = tuple(finding for rule in _RULES for finding in rule(case))
-    return Judgement(found, tuple(notes), reported=not case.succeeded)
+    return Judgement(found, reported=not case.succeeded, story=tuple(story(baseline, outcome)))
 
 
 def _must_answer(invariants: Invariants | None) -> bool:
@@ -289,7 +290,7 @@ _RULES: Final[tuple[Callable[[_Case], Iterator[Finding]], ...]] = (
 )
 
 
-def story(outcome: Outcome) -> list[str]:
+def story(baseline: Baseline, outcome: Outcome) -> list[str]:
     """Return what happened from the fault on, a sentence each: the fault, the driver, the application."""
     said = []
     for strike in outcome.strikes:
@@ -299,7 +300,18 @@ def story(outcome: Outcome) -> list[str]:
             continue
         said.append(f"{struck.place} {strike.fault.words}")
         said.append(_what_the_driver_did(attempts_of(outcome.requests, struck.operation)))
+    said += _what_the_application_did(baseline, outcome)
     return said
+
+
+def _what_the_application_did(baseline: Baseline, outcome: Outcome) -> Iterator[str]:
+    """Say which operations came more often than in a clean run, the first few of them."""
+    came: Counter[tuple[str, str]] = Counter()
+    operations = {request.operation: request.place for request in outcome.requests}
+    came.update(place.kind for place in operations.values())
+    more = [(shape, count - baseline.counts.get((app, shape), 0)) for (app, shape), count in came.items()]
+    for shape, count in [each for each in more if each[1] > 0][:_SAID_MOST]:
+        yield f"{shape} came {'once' if count == 1 else f'{count} times'} more than in a clean run"
 
 
 def _what_the_driver_did(attempts: Sequence[Request]) -> str:

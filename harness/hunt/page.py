@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from harness.hunt.faults import FAULTS
 from harness.hunt.hunting import statuses
-from harness.hunt.judging import story
 from harness.hunt.results import repeating
 from mongowire.whole_file import write_whole
 
@@ -67,7 +66,7 @@ def build(report: Report, command: str) -> str:
 
 def _bug(bug: Bug, command: str) -> Iterator[str]:
     yield f"<section><h2>{escape(bug.cause.kind.value)} <small>({bug.rate})</small></h2><ol>"
-    yield from (f"<li>{escape(each)}</li>" for each in story(bug.trial.outcome))
+    yield from (f"<li>{escape(each)}</li>" for each in bug.trial.judgement.story)
     yield f"<li>{escape(bug.finding.words)}</li></ol>"
     yield f"<p><code>{escape(repeating(bug, command))}</code></p></section>"
 

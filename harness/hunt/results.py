@@ -9,7 +9,6 @@ from xml.etree import ElementTree as ET
 
 from harness.explaining.text import for_xml
 from harness.hunt.hunting import statuses
-from harness.hunt.judging import story
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def _bug(bug: Bug, command: str) -> dict[str, Any]:
         "kind": bug.cause.kind.name.lower(),
         "title": bug.cause.kind.value,
         "text": bug.finding.words,
-        "story": story(bug.trial.outcome),
+        "story": list(bug.trial.judgement.story),
         "only": bug.only,
         "repeat": repeating(bug, command),
         "runs": bug.repeated + 1,
@@ -101,7 +100,7 @@ def _case(trial: Trial) -> ET.Element:
         ET.SubElement(case, "skipped", message="the place was not reached")
     for finding in trial.judgement.findings:
         failure = ET.SubElement(case, "failure", message=for_xml(finding.kind.value))
-        failure.text = for_xml("\n".join([*story(trial.outcome), finding.words]))
+        failure.text = for_xml("\n".join([*trial.judgement.story, finding.words]))
     return case
 
 
@@ -121,6 +120,7 @@ def markdown(report: Report, command: str) -> str:
 
 
 def _paragraph(bug: Bug, command: str) -> Iterator[str]:
-    yield f"- **{escape(bug.cause.kind.value)}** ({bug.rate}): {escape('; '.join(story(bug.trial.outcome)))}."
+    said = "; ".join(bug.trial.judgement.story)
+    yield f"- **{escape(bug.cause.kind.value)}** ({bug.rate}): {escape(said)}."
     yield f"  {escape(bug.finding.words)}."
     yield f"  <br><code>{escape(repeating(bug, command))}</code>"

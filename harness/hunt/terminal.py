@@ -6,7 +6,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from harness.hunt.hunting import statuses
-from harness.hunt.judging import story
 from harness.hunt.results import repeating
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def lines(report: Report, command: str) -> Iterator[str]:
 
 def _bug(number: int, bug: Bug, command: str) -> Iterator[str]:
     yield f"{number}. {bug.finding.kind.value} ({bug.rate})"
-    said = "; ".join(story(bug.trial.outcome))
+    said = "; ".join(bug.trial.judgement.story)
     for paragraph in (f"{said}.", f"{bug.finding.words}."):
         yield from wrap(paragraph, _WIDTH, initial_indent="   ", subsequent_indent="   ")
     if bug.others:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.assembly.background import BackgroundCluster
@@ -17,14 +17,14 @@ from mongowire.system import SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
     from harness.hunt.documents import Contents
     from harness.hunt.effects import Field
-    from harness.hunt.places import Request
+    from harness.hunt.places import Place, Request
     from harness.hunt.program import Ended, Programs
     from harness.hunt.wire import Strike
 
@@ -70,6 +70,12 @@ class Outcome:
     def code(self) -> int | None:
         """The exit code, None for a command that was ended because it took too long."""
         return self.ended.code
+
+    def forget(self, known: Container[Place]) -> None:
+        """Drop what is not asked for after the judgement, but for requests at places that are not known."""
+        self.requests = [request for request in self.requests if request.place not in known]
+        self.contents = {}
+        self.ended = replace(self.ended, output="", errors="")
 
     @property
     def struck(self) -> list[Request]:

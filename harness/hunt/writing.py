@@ -6,7 +6,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.hunt.judging import story
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def write(folder: Path, bugs: Sequence[Bug], baseline: Baseline, words: Sequence
 
 def test_of(bug: Bug, words: Sequence[str]) -> str:
     """Return a pytest test that fails while the bug is there."""
-    said = "; ".join(story(bug.trial.outcome))
+    said = "; ".join(bug.trial.judgement.story)
     only = "\n".join(f"    {word!r}," for word in _arguments(bug, words))
     return f'''"""{_one_line(bug.cause.kind.value)}: {_one_line(bug.finding.words)}.
 
@@ -81,7 +80,7 @@ def scenario_of(bug: Bug, baseline: Baseline) -> str:
         ]
     document = {
         "pushbackd": "1.0",
-        "description": _one_line("; ".join(story(bug.trial.outcome))) + ".",
+        "description": _one_line("; ".join(bug.trial.judgement.story)) + ".",
         "deployment": {"topology": "replicaset", "members": 3},
         **{name: value for name, value in _parts(rules, faults, timeline) if value},
     }

@@ -30,7 +30,7 @@ with MongoClient(os.environ["MONGODB_URI"], appname="till") as client:
 
 
 def hunt(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, ["hunt", "--budget", "20s", *map(str, arguments)])
+    return CliRunner().invoke(cli, ["hunt", "--budget", "90s", *map(str, arguments)])
 
 
 def python(handle: str) -> list[str]:

@@ -103,10 +103,13 @@ def test_trials_of_one_cause_are_one_bug_and_the_first_stands_for_it() -> None:
     assert bugs[0].only == "error @ shop: shop.orders insert {_id} #1"
 
 
-def test_the_story_says_the_fault_and_what_the_driver_did() -> None:
-    assert story(outcome("lost-replies")) == [
+def test_the_story_says_the_fault_and_what_driver_and_application_did() -> None:
+    struck = outcome("lost-replies")
+    struck.requests += [asked(PAY, 3), asked(PAY, 4)]
+    assert story(baseline(), struck) == [
         "shop: shop.orders insert {_id} #1 was carried out, and its reply was lost, at each attempt",
         "it was not sent again, and got no answer",
+        "shop.payments insert {_id} came 2 times more than in a clean run",
     ]
 
 
