@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 import shlex
 import shutil
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from fakeserver.assembly.description import describe
-from harness.commands.options.types import Count, FilePath, SeedNumber
+from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
 from harness.hunt import invariants, memory, page, results, writing
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt
 from harness.hunt.planning import Facts
 from harness.hunt.program import Programs
-from harness.hunt.terminal import lines, progress_line
+from harness.hunt.terminal import lines
 from harness.hunt.trial import Setting
 from harness.hunt.wishes import wishes_of
 from harness.report import github
-from mongowire.documents.arguments import duration
+from harness.report.progress import work
 from mongowire.documents.errors import ControlError, DocumentError
 
 if TYPE_CHECKING:
@@ -35,21 +34,9 @@ if TYPE_CHECKING:
 _JOBS_MAX: Final = 64
 
 
-class _Duration(click.ParamType[float]):
-    """A time with a unit: 90s, 5m."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return duration(value)
-        except ControlError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command("hunt", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
-    "--budget", type=_Duration(), default="3m", show_default=True, help="Time for all trials: 90s, 5m."
+    "--budget", type=Duration(), default="3m", show_default=True, help="Time for all trials: 90s, 5m."
 )
 @click.option("--seed", type=SeedNumber(), default=0, show_default=True, help="Seed of the order of trials.")
 @click.option("--jobs", type=Count(1, _JOBS_MAX), help="Trials at a time.  [default: two for each processor]")
@@ -109,8 +96,8 @@ def command(
     if wishes.invariants is not None and wishes.invariants.within is not None:
         setting = replace(setting, outage=math.inf)
     facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False)
-    with bad_input(BaselineError, OSError):
-        report = Hunt(setting, facts, wishes, _progress()).run()
+    with bad_input(BaselineError, OSError), work("hunt, in seconds", round(wishes.budget)) as advance:
+        report = Hunt(setting, facts, wishes, _advancing(advance)).run()
     for each in lines(report, line):
         click.echo(each)
     with bad_input(OSError, ValueError):
@@ -137,11 +124,13 @@ def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> 
     github.write_summary(results.markdown(report, line))
 
 
-def _progress() -> Callable[[Report], None]:
-    """Return what is called after each trial: it writes over a line of the terminal, if there is one."""
+def _advancing(advance: Callable[[float], None]) -> Callable[[Report], None]:
+    """Return what is called after each trial: it advances by the seconds of the budget that have passed."""
+    passed = 0.0
 
     def show(report: Report) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r{progress_line(report)}\x1b[K", err=True, nl=False)
+        nonlocal passed
+        advance(round(report.seconds) - round(passed))
+        passed = report.seconds
 
     return show

@@ -1,4 +1,4 @@
-"""The report of a hunt for a terminal: a line while it runs, the bugs in words, the matrix in short."""
+"""The report of a hunt for a terminal: the bugs in words, and what was tried in short."""
 
 from __future__ import annotations
 
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from harness.hunt.hunting import Report
 
 _WIDTH: Final = 100
-
-
-def progress_line(report: Report) -> str:
-    """Return the state of a hunt in one line."""
-    found = sum(1 for trial in report.trials if trial.judgement.findings)
-    left = max(0.0, report.wishes.budget - report.seconds)
-    return f"hunt: {len(report.trials)} of {report.planned} trials, {found} failed, {left:.0f} s left"
 
 
 def lines(report: Report, command: str) -> Iterator[str]:
