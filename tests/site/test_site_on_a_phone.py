@@ -29,9 +29,11 @@ def phone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield page
 
 
-def test_the_first_page_leads_to_the_index(phone: Page) -> None:
+def test_the_first_page_is_the_overview(phone: Page) -> None:
     phone.chromium.get((SITE / "index.html").as_uri())
-    phone.until(lambda: phone.chromium.current_url.endswith("/docs/README.html"))
+    phone.until(lambda: phone.chromium.current_url.endswith("/README.html"))
+    assert "docs/README.html" not in phone.chromium.current_url
+    assert phone.run("return document.querySelectorAll('.sidebar-tree .reference').length") > 40
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(SITE).as_posix())
