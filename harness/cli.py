@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 import click
 
-from harness.commands.subcommands import FORMER, SUBCOMMANDS
+from harness.commands.examples import with_examples
+from harness.commands.subcommands import FORMER, GROUPS, SUBCOMMANDS
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode
@@ -41,7 +42,7 @@ class LazyGroup(click.Group):
         module = import_module(f"harness.commands.{SUBCOMMANDS[cmd_name].module}")
         # A module of one command has `command`, that of the verbs all of theirs by name.
         command: click.Command | None = vars(module).get("command") or module.commands.get(cmd_name)
-        return command
+        return None if command is None else with_examples(command, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,8 +68,9 @@ class LazyGroup(click.Group):
             raise _NobodyReadsError from error  # click would exit with another code
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, subcommand.help) for name, subcommand in SUBCOMMANDS.items()])
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, SUBCOMMANDS[name].help) for name in names])
 
     def main(
         self,
@@ -167,7 +169,10 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     help="Print the version.",
 )
 def cli() -> None:
-    """Fake MongoDB deployments that can be overloaded, and test drivers against them."""
+    """Fake MongoDB deployments that can be overloaded, and test drivers against them.
+
+    `pushbackd COMMAND --help` has examples.
+    """
 
 
 def main() -> NoReturn:

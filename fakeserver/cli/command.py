@@ -20,8 +20,8 @@ ServeOptions = SimpleNamespace
 _HELP: Final = """Run a fake MongoDB deployment until Ctrl-C; it takes the options of a mongod.
 
 Standard output gets the connection string when clients can write, and nothing else.
-
-\b
+"""
+_EXAMPLES: Final = """\b
 Examples:
   pushbackd serve --port 27017
   pushbackd serve --replSet rs0 --ui 8080
@@ -71,6 +71,7 @@ def serve_command(run: Callable[[ServeOptions, click.Context], Any]) -> click.Co
         callback=callback,
         params=[declared(row) for row in OPTIONS],
         help=_HELP,
+        epilog=_EXAMPLES,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 

@@ -197,7 +197,14 @@ Next: pushbackd demo                          break a replica set under a small 
     help="Print a line for each case; with -vv, failures show every message on the wire.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only failures and totals.")
-@click.option("--durations", type=Count(0), default=0, metavar="N", help="Print the N longest cases.")
+@click.option(
+    "--durations",
+    type=Count(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Print the N longest cases.",
+)
 @click.option(
     "--github/--no-github",
     envvar="GITHUB_ACTIONS",

@@ -8,6 +8,7 @@ told whether a server runs or not.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,13 +17,15 @@ import click
 
 from fakeserver.control.client import ControlClient, find
 from fakeserver.control.verbs.form import Applies, kebab
-from fakeserver.control.verbs.table import VERBS
+from fakeserver.control.verbs.table import VERBS, is_undoing, undo_of, why_not_undone
 from fakeserver.deployment.records.record import line_of
+from harness.commands.examples import epilog_of
+from harness.commands.options.completing import ServerId, words_for
 from harness.commands.options.rule import place_of, rule_of, rule_options
-from harness.commands.options.types import ServerId, Text, Word
+from harness.commands.options.types import Text, Word
 from harness.commands.output.documents import compact, show
 from harness.commands.output.errors import bad_input
-from harness.commands.subcommands import SUBCOMMANDS
+from harness.commands.subcommands import FORMER_VERBS, SUBCOMMANDS
 from harness.running.result import ExitCode
 from mongowire.documents.arguments import Kind
 from mongowire.documents.command_line import NotAsExpected
@@ -38,7 +41,7 @@ _FOLLOWED: Final = "readJournal"
 _TOLD: Final = "verdict"
 """The verb whose answer has lines for a reader."""
 _STATE: Final = "state"
-"""The verb whose answer has the page's address, and fields that say nothing, which only programs want."""
+"""The verb whose answer has the address of the page, and empty fields, which only programs want."""
 _PREFIX: Final = "verb_"
 """Begins the names of the parameters that are arguments of a verb: one of them may be called `id`."""
 
@@ -50,6 +53,11 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name."""
+        former = FORMER_VERBS.get(self.name or "", {})
+        if args and args[0] in former:
+            told = f"pushbackd {self.name} {args[0]} is called pushbackd {self.name} {former[args[0]]} now"
+            click.echo(told, err=True)
+            args = [former[args[0]], *args[1:]]
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             raise click.UsageError(str(unknown("command", args[0], self.commands)), ctx)
         return super().resolve_command(ctx, args)
@@ -59,6 +67,7 @@ class VerbGroup(click.Group):
 class _Place:
     """An argument of a verb on the command line."""
 
+    verb: str
     argument: Argument
     positional: bool
 
@@ -73,6 +82,16 @@ class _Place:
         name = kebab(self.argument.name)
         return name.upper() if self.positional else f"--{name}"
 
+    @property
+    def metavar(self) -> str:
+        """What an argument on its place is called: its words, where there are few."""
+        known = self.argument.known
+        return f"{{{'|'.join(known)}}}" if known else self.spelling
+
+    @property
+    def _type(self) -> Word:
+        return Word(words_for(self.verb, self.argument))
+
     def declare(self) -> click.Parameter:
         """Return its click parameter."""
         argument = self.argument
@@ -80,20 +99,19 @@ class _Place:
             several = argument.kind is Kind.GROUPS
             return click.Argument(
                 [self.parameter],
-                metavar=self.spelling + ("..." if several else ""),
+                metavar=self.metavar + ("..." if several else ""),
                 required=argument.is_required,
                 nargs=-1 if several else 1,
-                type=Text(),
+                type=self._type,
             )
         if argument.kind is Kind.FLAG:
             switch = f"{self.spelling}/--no-{self.spelling[2:]}" if argument.default else self.spelling
             return click.Option(
                 [self.parameter, switch], is_flag=True, default=None, help=_with_default(argument)
             )
-        kind = Word(argument.known) if argument.known else Text()
-        metavar = "|".join(argument.known) or argument.kind.value
+        metavar = f"[{'|'.join(argument.known)}]" if argument.known else argument.kind.value
         return click.Option(
-            [self.parameter, self.spelling], metavar=metavar, type=kind, help=_with_default(argument)
+            [self.parameter, self.spelling], metavar=metavar, type=self._type, help=_with_default(argument)
         )
 
 
@@ -103,7 +121,11 @@ def command_of(verb: Verb, name: str) -> click.Command:
         return _rule_add(verb, name)
     places = _places(verb)
     return click.Command(
-        name, callback=_performing(verb, places), params=list(_parameters(verb, places)), help=_help(verb)
+        name,
+        callback=_performing(verb, places),
+        params=list(_parameters(verb, places)),
+        help=_help(verb),
+        epilog=epilog_of([verb.example]),
     )
 
 
@@ -152,21 +174,26 @@ def _rule_add(verb: Verb, name: str) -> click.Command:
             arguments = {"rule": rule_of(given, rule)}
             try:
                 verb.parse(arguments)
-                show(ControlClient(find(server_id)).perform(verb.name, arguments), as_json=as_json)
+                answer = ControlClient(find(server_id)).perform(verb.name, arguments)
             except ControlError as error:
                 raise ControlError(error.message, path=place_of(error.path, given)) from None
+        show(answer, as_json=as_json)
+        if not as_json:
+            click.echo(f"ends with: {undoing_of(verb, arguments, answer)}", err=True)
         return ExitCode.PASSED
 
     argument = click.Argument(["rule"], required=False, metavar="[RULE]", type=Text())
     parameters = [argument, *rule_options(), *server_options()]
     text = f"{_help(verb)}\n\nRULE is the rule as JSON (@FILE reads it from a file); options add to it."
-    return click.Command(name, callback=callback, params=parameters, help=text)
+    return click.Command(
+        name, callback=callback, params=parameters, help=text, epilog=epilog_of([verb.example])
+    )
 
 
 def _places(verb: Verb) -> list[_Place]:
     first_node = verb.arguments[0] if verb.arguments and verb.arguments[0].name == "node" else None
     return [
-        _Place(argument, positional=argument.is_required or argument is first_node)
+        _Place(verb.name, argument, positional=argument.is_required or argument is first_node)
         for argument in verb.arguments
     ]
 
@@ -204,6 +231,8 @@ def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
                 click.echo("\n".join(answer["lines"]))
             else:
                 show(answer if as_json or verb.name != _STATE else _telling(answer), as_json=as_json)
+            if not as_json:
+                _tell_what_holds(verb, arguments, answer)
         return ExitCode.PASSED
 
     return callback
@@ -262,12 +291,73 @@ def _with_default(argument: Argument) -> str:
     return f"{text}  [default: {shown}]"
 
 
+_SYNTAX: Final[Mapping[str, str]] = {
+    "addFault": "FAULT is the fault as JSON (@FILE reads it from a file): `at` is a phase (connect, hello,"
+    " request, reply …), beside it conditions such as `command`, `nth`, `times` and `for`, and `do` has the"
+    " effects: delay, bandwidth, cut, reset, halfOpen … (docs/FAULTS.md).",
+    "partition": "GROUPS are words: each is a group, its members parted by commas, `clients` among them.",
+    "seed": "DOCUMENTS is a document or a list of them as JSON; @FILE reads it from a file, - from standard"
+    " input.",
+    "setFailPoint": "--mode is alwaysOn, off, a number of times, or a document as of `configureFailPoint`.",
+}
+"""What an argument of a verb looks like, where its name does not say it."""
+
+
 def _help(verb: Verb) -> str:
     text = verb.help
+    if verb.name in _SYNTAX:
+        text += f"\n\n{_SYNTAX[verb.name]}"
     if verb.applies is not Applies.ALL:
         text += f"\n\nFor {verb.applies.value}."
-    undoing = next((each for each in VERBS if each.name == verb.undone_by), None)
-    return text if undoing is None else f"{text}\n\n`pushbackd {undoing.command}` undoes it."
+    undoing = undoing_of(verb, {}, {"id": "ID", "node": "NODE"})
+    return f"{text}\n\n`{undoing}` undoes it." if undoing else text
+
+
+def undoing_of(verb: Verb, arguments: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Return the command line that undoes a performance; "" for a verb that nothing undoes.
+
+    What the undoing needs and the arguments do not say, stands there by its name, in capitals.
+    """
+    if verb.undone_by == "reset":
+        return "pushbackd reset"
+    if verb.reads or why_not_undone(verb):
+        return ""
+    name, needed = undo_of(verb, arguments, result)
+    undoing = VERBS[name]
+    missing = {each.name: kebab(each.name).upper() for each in undoing.arguments if each.is_required}
+    return line_of_verb(undoing, {**missing, **needed})
+
+
+def line_of_verb(verb: Verb, arguments: Mapping[str, Any]) -> str:
+    """Return the command line that performs a verb with these arguments."""
+    words = ["pushbackd", *verb.command.split(" ")]
+    places = [place for place in _places(verb) if arguments.get(place.argument.name) is not None]
+    for place in sorted(places, key=lambda each: not each.positional):
+        value, argument = arguments[place.argument.name], place.argument
+        if argument.kind is Kind.FLAG:
+            words += [place.spelling] if value else []
+            continue
+        values = [",".join(each) for each in value] if argument.kind is Kind.GROUPS else [_worded(value)]
+        words += values if place.positional else [place.spelling, *values]
+    return shlex.join(words)
+
+
+def _worded(value: Any) -> str:
+    """Return a value as a word of the command line."""
+    if isinstance(value, list | tuple) and not any(isinstance(each, dict) for each in value):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else compact(value)
+
+
+def _tell_what_holds(verb: Verb, arguments: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Print what is in force from now on, and the command that ends it; nothing for a verb that ends."""
+    undoing = undoing_of(verb, arguments, result)
+    if not undoing or verb.undone_by == "reset" or is_undoing(verb, arguments):
+        return
+    defaults = {each.name: each.default for each in verb.arguments if not each.is_required}
+    named = {key: result[key] for key in ("node",) if key in result}
+    held = line_of_verb(verb, {**defaults, **arguments, **named}).removeprefix("pushbackd ")
+    click.echo(f"in force: {held}\nends with: {undoing}", err=True)
 
 
 def _made() -> dict[str, click.Command]:

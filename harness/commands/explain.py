@@ -66,7 +66,7 @@ _LISTED: Final = 9
     metavar="NAME[+auth]",
     default=Topology.REPLICA_SET.value,
     show_default=True,
-    help="Topology to run on.",
+    help="Topology to run on: single, replicaset, sharded or load-balanced, each also with access control.",
 )
 @profile_option
 @click.option(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fakeserver.assembly.description import describe
+from fakeserver.cli.values import OneOf
+from fakeserver.deployment.spec import Topology, topology_name
 from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
 from harness.commands.output.errors import bad_input
 from harness.hunt import invariants, memory, page, results, writing
@@ -55,10 +57,10 @@ _JOBS_MAX: Final = 64
 )
 @click.option(
     "--topology",
-    metavar="NAME",
+    type=OneOf(map(str, Topology), topology_name),
     default="replicaset",
     show_default=True,
-    help="Topology of the deployment: single, replicaset, sharded or load-balanced.",
+    help="Kind of deployment.",
 )
 @click.option("--scenario", metavar="FILE", help="Scenario for servers, with the deployment and its data.")
 @click.option("--singles", is_flag=True, help="Try single faults only, and no pairs of them.")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from harness.commands.examples import with_examples
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,7 +34,7 @@ class _Simulations(click.Group):
         if cmd_name not in SIMULATIONS:
             return None
         command: click.Command = import_module(f"harness.commands.simulations.{cmd_name}").command
-        return command
+        return with_examples(command, f"simulate {cmd_name}")
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Simulations"):

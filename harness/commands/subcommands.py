@@ -54,5 +54,37 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "to-json": Subcommand("to_json", "Convert YAML scenarios to JSON."),
 }
 
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Servers": ("serve", "start", "stop", "ls", "open", "exec", "demo", "drill", "hunt", "prune", "certs"),
+    "Control of a running server": (
+        "state",
+        "node",
+        "network",
+        "limits",
+        "rule",
+        "fail-point",
+        "data",
+        "journal",
+        "reset",
+        "govern",
+    ),
+    "Tests of drivers": (
+        "conform",
+        "explain",
+        "record",
+        "swarm",
+        "check-adapter",
+        "report",
+        "drivers",
+        "mutants",
+    ),
+    "Scenarios": ("new", "lint", "schema", "to-json"),
+    "Simulations": ("simulate",),
+}
+"""The subcommands as the help lists them: by what they are for, and the first to meet first."""
+
 FORMER: Final[Mapping[str, str]] = {"fault": "rule"}
 """Former names of subcommands, which work with a notice."""
+
+FORMER_VERBS: Final[Mapping[str, Mapping[str, str]]] = {"network": {"faults": "ls", "mend": "rm"}}
+"""Former names of verbs by their group."""

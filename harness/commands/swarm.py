@@ -83,7 +83,7 @@ class KnownFinding(click.ParamType[str]):
     help="Clock of the run; auto is virtual time where the driver has it.",
 )
 @click.option("--jobs", type=Jobs(), default="auto", show_default=True, help="Deployments at a time.")
-@click.option("--budget", type=Duration(), metavar="TIME", help="Draw no more after this time, such as 5m.")
+@click.option("--budget", type=Duration(), help="Draw no more after this time, such as 5m.")
 @click.option(
     "--write",
     type=FilePath(dir_okay=False),

@@ -242,6 +242,7 @@ VERBS: Final = (
         _limits,
         "Limit the rate of requests and of new connections, on each server.",
         undone_by="limits",
+        example="limits --requests 20/s --requests-queue 10",
     ),
     Verb(
         "tickets",
@@ -255,6 +256,7 @@ VERBS: Final = (
         _tickets,
         "Limit how many operations are at work at a time, on each server.",
         undone_by="tickets",
+        example="limits tickets --read 8 --write 8",
     ),
     Verb(
         "serviceTime",
@@ -270,6 +272,7 @@ VERBS: Final = (
         _service_time,
         "Have commands take time, and more of it the more are at work.",
         undone_by="serviceTime",
+        example="limits service-time 20ms --concurrency 10",
     ),
     Verb(
         "shed",
@@ -285,5 +288,6 @@ VERBS: Final = (
         _shed,
         "Refuse a share of the operations, as a service that sheds load.",
         undone_by="shed",
+        example="limits shed 2% --duration 30s",
     ),
 )

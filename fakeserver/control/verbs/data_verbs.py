@@ -92,6 +92,7 @@ VERBS: Final = (
         _seed,
         "Insert documents, all or none.",
         undone_by="drop",
+        example='data seed shop.orders \'[{"_id": 1}, {"_id": 2}]\'',
     ),
     Verb(
         "drop",
@@ -99,7 +100,8 @@ VERBS: Final = (
         (Argument("namespace", Kind.TEXT, "a collection, `database.collection`, or a whole database"),),
         _drop,
         "Drop a collection, or all of a database.",
-        undone_by="restore",
+        undone_by="reset",
+        example="data drop shop.orders",
     ),
     Verb(
         "snapshot",
@@ -107,6 +109,7 @@ VERBS: Final = (
         (_NAME,),
         _snapshot,
         "Keep all data as they are now, under a name.",
+        example="data snapshot before",
     ),
     Verb(
         "restore",
@@ -114,5 +117,6 @@ VERBS: Final = (
         (_NAME,),
         _restore,
         "Bring the data of a snapshot back; requests that wait and transactions are ended.",
+        example="data restore before",
     ),
 )

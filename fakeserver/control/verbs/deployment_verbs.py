@@ -161,7 +161,15 @@ def _heal(subject: Subject) -> Document:
 
 
 VERBS: Final = (
-    Verb("kill", "node kill", (PRIMARY,), _kill, "End a server at once, as SIGKILL does.", undone_by="start"),
+    Verb(
+        "kill",
+        "node kill",
+        (PRIMARY,),
+        _kill,
+        "End a server at once, as SIGKILL does.",
+        undone_by="start",
+        example="node kill node1",
+    ),
     Verb(
         "start",
         "node start",
@@ -169,6 +177,7 @@ VERBS: Final = (
         _start,
         "Start a server that was killed or shut down, on its port and with its data.",
         undone_by="kill",
+        example="node start node1",
     ),
     Verb(
         "restart",
@@ -176,6 +185,7 @@ VERBS: Final = (
         (PRIMARY, Argument("down", Kind.DURATION, "time between its end and its start", "0s")),
         _restart,
         "End a server, if it runs, and start it again on its port.",
+        example="node restart node1 --down 5s",
     ),
     Verb(
         "pause",
@@ -184,6 +194,7 @@ VERBS: Final = (
         _pause,
         "Stop a server as SIGSTOP does: it takes what is sent, and answers nothing.",
         undone_by="resume",
+        example="node pause node1",
     ),
     Verb(
         "resume",
@@ -192,6 +203,7 @@ VERBS: Final = (
         _resume,
         "Let a paused server go on, and answer what came meanwhile.",
         undone_by="pause",
+        example="node resume node1",
     ),
     Verb(
         "slow",
@@ -204,6 +216,7 @@ VERBS: Final = (
         _slow,
         "Delay every request to a server.",
         undone_by="slow",
+        example="node slow node1 --seconds 200ms",
     ),
     Verb(
         "lag",
@@ -216,6 +229,7 @@ VERBS: Final = (
         "Have a secondary apply the primary's writes later.",
         applies=Applies.SETS,
         undone_by="lag",
+        example="node lag node2 --seconds 10s",
     ),
     Verb(
         "freeze",
@@ -228,6 +242,7 @@ VERBS: Final = (
         "Keep a member from seeking election.",
         applies=Applies.SETS,
         undone_by="freeze",
+        example="node freeze node2 --seconds 60s",
     ),
     Verb(
         "stepDown",
@@ -240,6 +255,7 @@ VERBS: Final = (
         "Make the primary a secondary; another member is elected.",
         applies=Applies.SETS,
         undone_by="elect",
+        example="node step-down --seconds 10s",
     ),
     Verb(
         "elect",
@@ -248,7 +264,7 @@ VERBS: Final = (
         _elect,
         "Make a member the primary of a new term.",
         applies=Applies.SETS,
-        undone_by="elect",
+        example="node elect node1",
     ),
     Verb(
         "rollBack",
@@ -261,6 +277,7 @@ VERBS: Final = (
         "Leave the primary with its clients alone; what it writes then is rolled back.",
         applies=Applies.REPLICA_SET,
         undone_by="heal",
+        example="node roll-back --seconds 2s",
     ),
     Verb(
         "addMember",
@@ -277,6 +294,7 @@ VERBS: Final = (
         "Start another server, and make it a member of the replica set.",
         applies=Applies.REPLICA_SET,
         undone_by="removeMember",
+        example="node add-member --priority 0 --hidden",
     ),
     Verb(
         "removeMember",
@@ -286,6 +304,7 @@ VERBS: Final = (
         "Remove a member from its replica set; it runs on, as REMOVED.",
         applies=Applies.SETS,
         undone_by="reset",
+        example="node remove-member node2",
     ),
     Verb(
         "partition",
@@ -299,6 +318,7 @@ VERBS: Final = (
         _partition,
         "Divide the network; servers that no group names are one more group.",
         undone_by="heal",
+        example="network partition node0,clients node1,node2",
     ),
-    Verb("heal", "network heal", (), _heal, "End the partition."),
+    Verb("heal", "network heal", (), _heal, "End the partition.", example="network heal"),
 )

@@ -124,6 +124,7 @@ VERBS: Final = (
         _set,
         "Configure a fail point.",
         undone_by="failPointsOff",
+        example='fail-point set failCommand --mode 2 --data \'{"failCommands": ["find"], "errorCode": 91}\'',
     ),
     Verb(
         "listFailPoints",
@@ -132,6 +133,7 @@ VERBS: Final = (
         _list,
         "List every fail point: where it is on, and how often it was entered.",
         reads=True,
+        example="fail-point ls",
     ),
     Verb(
         "failPointsOff",
@@ -139,5 +141,6 @@ VERBS: Final = (
         (_NODES,),
         _off,
         "Switch every fail point off.",
+        example="fail-point off",
     ),
 )

@@ -53,6 +53,8 @@ class Verb:
     """The verb that undoes it; "" for one that changes nothing, or that only `reset` undoes."""
     reads: bool = False
     """It changes nothing."""
+    example: str = ""
+    """A command line, behind `pushbackd`."""
 
     @property
     def python(self) -> str:

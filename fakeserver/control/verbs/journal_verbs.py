@@ -212,6 +212,7 @@ VERBS: Final = (
         _read,
         "Show what the servers were asked, what they answered, and what happened to them.",
         reads=True,
+        example="journal --command find --limit 20",
     ),
     Verb(
         "countJournal",
@@ -220,6 +221,7 @@ VERBS: Final = (
         _count,
         "Count records of the journal.",
         reads=True,
+        example="journal count --command insert --outcome error",
     ),
     Verb(
         "verify",
@@ -236,6 +238,7 @@ VERBS: Final = (
         _verify,
         "Check that the servers were sent what was expected; a failure says what came nearest.",
         reads=True,
+        example="journal verify --command insert --count 1 --within 5s",
     ),
     Verb(
         "attempts",
@@ -249,6 +252,14 @@ VERBS: Final = (
         _attempts,
         "Show the operations that were attempted again, with the seconds between their attempts.",
         reads=True,
+        example="journal attempts --command insert",
     ),
-    Verb("clearJournal", "journal clear", (), _clear, "Forget the records; their numbers go on."),
+    Verb(
+        "clearJournal",
+        "journal clear",
+        (),
+        _clear,
+        "Forget the records; their numbers go on.",
+        example="journal clear",
+    ),
 )

@@ -64,5 +64,6 @@ VERBS: Final = (
         ),
         _reset,
         "Bring back the beginning: data, members, the first primary, settings; no rules, no faults.",
+        example="reset --connections close",
     ),
 )

@@ -132,5 +132,6 @@ VERBS: Final = (
         _state,
         "Show the deployment: servers, roles, addresses, connections, limits, rules, faults.",
         reads=True,
+        example="state",
     ),
 )

@@ -67,6 +67,10 @@ _DRASTIC: Final = frozenset({"reset", "restore"})
 """Verbs that undo more than one other verb."""
 
 
+_ENDING: Final = frozenset({"start", "resume"})
+"""Verbs that end what another began, which undoes them in turn."""
+
+
 def why_not_undone(verb: Verb) -> str:
     """Return why a verb cannot be undone after a while, as a sentence; "" if it can."""
     message = f"{verb.name} has no verb that undoes it; leave for and until out"
@@ -80,6 +84,16 @@ def why_not_undone(verb: Verb) -> str:
         return message
     needed = {argument.name for argument in undo.arguments if argument.is_required}
     return message if needed - {each.name for each in verb.arguments} - _RESULTS else ""
+
+
+def is_undoing(verb: Verb, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a verb with these arguments ends something: `limits` with `off`, or `resume`."""
+    if verb.name in _ENDING:
+        return True
+    ending = verb.parse(arguments) if verb.name in _NOTHING else {}
+    known = {each.name: each for each in verb.arguments}
+    nothing = _NOTHING.get(verb.name, {})
+    return bool(nothing) and all(ending[name] == known[name].parse(value) for name, value in nothing.items())
 
 
 def undo_of(

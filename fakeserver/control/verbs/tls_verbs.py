@@ -85,5 +85,6 @@ VERBS: Final = (
         _certificate,
         "Have servers show another certificate; open connections go on.",
         undone_by="certificate",
+        example="network certificate expired",
     ),
 )

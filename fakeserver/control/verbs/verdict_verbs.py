@@ -15,5 +15,6 @@ VERBS: Final = (
         verdict_of,
         "Show which steps, rules, faults and fail points happened, which never did, and what failed.",
         reads=True,
+        example="journal verdict",
     ),
 )

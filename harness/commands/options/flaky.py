@@ -25,6 +25,7 @@ _OPTIONS: Final = (
         "--repeat",
         type=Count(1),
         default=1,
+        show_default=True,
         metavar="N",
         help="Run each case N times, with consecutive seeds, and report its pass rate.",
     ),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from harness.commands.options.types import Text
+from harness.commands.options.completing import ERROR_NAMES, commands, servers
+from harness.commands.options.types import Word
 from mongowire.documents.arguments import document, documents, from_json
 from mongowire.documents.errors import ControlError
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 def _as_it_is(text: str) -> Any:
     return text
+
+
+_PER: Final = ("operation", "connection", "application", "rule")
 
 
 class _FieldOption(NamedTuple):
@@ -52,9 +56,7 @@ _DOCUMENTS: Final = (
 _RULE: Final = (
     _FieldOption("--times", "times", "Number of requests to which it applies.", "N"),
     _FieldOption("--for", "for", "Time for which it applies.", "DURATION"),
-    _FieldOption(
-        "--per", "per", "Whose requests --sequence counts.", "operation|connection|application|rule"
-    ),
+    _FieldOption("--per", "per", "Whose requests --sequence counts.  [default: rule]", f"[{'|'.join(_PER)}]"),
     _FieldOption("--expect", "expect", "Number of requests that must meet it.", "N"),
     _FieldOption("--name", "name", "Name of the rule, by which `rule rm` removes it.", "NAME"),
 )
@@ -171,8 +173,18 @@ def _put(target: dict[str, Any], field: _FieldOption, value: Any) -> None:
     target[field.field] = value
 
 
+_WORDS: Final[Mapping[str, Any]] = {
+    "command": commands,
+    "error": ERROR_NAMES,
+    "node": servers,
+    "per": _PER,
+}
+"""What the shell completes, by the field."""
+
+
 def _declared(field: _FieldOption) -> click.Option:
-    return click.Option([field.parameter, field.option], metavar=field.metavar, type=Text(), help=field.help)
+    kind = Word(_WORDS.get(field.field, ()))
+    return click.Option([field.parameter, field.option], metavar=field.metavar, type=kind, help=field.help)
 
 
 def _at(place: str, read: Callable[[Any], Any], value: Any) -> Any:

@@ -95,7 +95,7 @@ def _users(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
 
 _KEYS: Final[Mapping[str, Callable[[PlacedValue, ProblemReport], dict[str, Any]]]] = {
     "topology": _text("topology"),
-    "version": _text("version"),
+    "version": _text("profile"),
     "id": _text("name"),
     "secondaries": _count("secondaries"),
     "arbiters": _count("arbiters"),

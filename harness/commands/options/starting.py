@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
+from fakeserver.cli.values import OneOf
 from fakeserver.control.registry import Registry, check_id
-from fakeserver.deployment.spec import ClusterSpec, topology_name
-from fakeserver.profile import PROFILES
+from fakeserver.deployment.spec import ClusterSpec, Topology, topology_name
+from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.commands.options.runner_config import options_in
-from harness.commands.options.types import Count, FilePath
-from mongowire.documents.errors import unknown
+from harness.commands.options.types import Count, FilePath, Filled
+from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from fakeserver.deployment.spec import Topology
 
 _MEMBERS_MAX: Final = 50
 _SECONDARIES: Final = 2
@@ -49,6 +49,15 @@ class StartingServer:
         return None if self.spec is None else self.spec.topology
 
 
+class Release(Filled):
+    """A release, also as 8.0.4 or latest."""
+
+    name = "RELEASE"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 - click's signature
+        return [CompletionItem(each) for each in PROFILES if each.startswith(incomplete)]
+
+
 def starting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Declare the options of a command that starts a server; its function gets them as `**options`."""
     for declare in reversed(_OPTIONS):
@@ -64,6 +73,7 @@ def _option(*names: str, **facts: Any) -> Callable[[Callable[..., Any]], Callabl
 
 runner_folder: Final = _option(
     "runner_folder",
+    "--runner-dir",
     "--runnerDir",
     type=FilePath(file_okay=False),
     help="Folder of the registry of running servers.  [default: $PUSHBACKD_HOME]",
@@ -74,8 +84,13 @@ _OPTIONS: Final = (
     _option(
         "-t",
         "--topology",
-        metavar="standalone|replset|sharded|load-balanced",
-        help="Kind of deployment.  [default: standalone]",
+        type=OneOf(map(str, Topology), topology_name),
+        help="Kind of deployment.  [default: single]",
+    ),
+    click.option(
+        "--members",
+        type=Count(1, _MEMBERS_MAX),
+        help="Members of a set, arbiters included: another way to say --secondaries.  [default: 3]",
     ),
     _option(
         "--secondaries",
@@ -93,16 +108,24 @@ _OPTIONS: Final = (
         metavar="FILE|NAME",
         help="Play this scenario file, or one of the package by name; -t runs it on another topology.",
     ),
-    _option("--version", metavar="RELEASE", help="MongoDB release to imitate, as 8.0.  [default: 8.2]"),
+    _option(
+        "--profile",
+        "--version",
+        type=Release(),
+        metavar=f"[{'|'.join(PROFILES)}]",
+        help=f"MongoDB release to imitate.  [default: {DEFAULT_PROFILE}]",
+    ),
     _option("name", "--id", metavar="ID", help="Id of the server.  [default: a new one]"),
-    _option("log_folder", "--logDir", type=FilePath(file_okay=False), help="Folder for the log."),
+    _option(
+        "log_folder", "--log-dir", "--logDir", type=FilePath(file_okay=False), help="Folder for the log."
+    ),
     runner_folder,
     _option(
         "--config",
         type=FilePath(dir_okay=False),
         help="File with these options as JSON, and with args, rsMembers and users; those given here win.",
     ),
-    _option("--debug", is_flag=True, help="Log more (as `serve -v`)."),
+    _option("debug", "-v", "--verbose", "--debug", is_flag=True, help="Log more (as `serve -v`)."),
 )
 
 
@@ -131,7 +154,12 @@ def _from_options(options: Mapping[str, Any]) -> list[str]:
     arguments = []
     if options["topology"] is not None:
         arguments += ["--topology", topology_name(options["topology"])]
-    secondaries, arbiters = options["secondaries"], options["arbiters"] or 0
+    secondaries, arbiters, members = options["secondaries"], options["arbiters"] or 0, options["members"]
+    if members is not None:
+        if secondaries is not None:
+            raise ControlError("--members and --secondaries both say how many there are; write one of them")
+        arguments += ["--members", str(members), "--arbiters", str(arbiters)]
+        arbiters = 0
     if secondaries is not None or arbiters:
         members = 1 + (_SECONDARIES if secondaries is None else secondaries) + arbiters
         arguments += ["--members", str(members), "--arbiters", str(arbiters)]
@@ -139,8 +167,8 @@ def _from_options(options: Mapping[str, Any]) -> list[str]:
         arguments += ["--scenario", options["scenario"]]
     if options["shards"] is not None:
         arguments += ["--shards", str(options["shards"])]
-    if options["version"] is not None:
-        arguments += ["--profile", _profile(options["version"])]
+    if options["profile"] is not None:
+        arguments += ["--profile", _profile(options["profile"])]
     return [*arguments, "-v"] if options["debug"] else arguments
 
 

@@ -14,7 +14,7 @@ from fakeserver.cli.values import MOST_COUNT, MOST_WHOLE, Count, FilePath, Fille
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
     "MOST_COUNT",
@@ -29,7 +29,6 @@ __all__ = [
     "Number",
     "Seconds",
     "SeedNumber",
-    "ServerId",
     "Text",
     "Word",
 ]
@@ -70,27 +69,25 @@ class Text(click.ParamType[str]):
             self.fail(f"{text}: {getattr(error, 'strerror', None) or error}", param, ctx)
 
 
-class Word(click.ParamType[str]):
-    """One of a few words, which the shell completes; the server tells a wrong one."""
+class Word(Text):
+    """A text of words that the shell completes, each behind a comma as well; the server tells a wrong one.
+
+    `known` are the words, or what returns them for a context.
+    """
 
     name = "WORD"
 
-    def __init__(self, known: Sequence[str]) -> None:
+    def __init__(self, known: Sequence[str] | Callable[[click.Context], Iterable[str]]) -> None:
         self.known = known
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 - click's signature
-        return [CompletionItem(word) for word in self.known if word.startswith(incomplete)]
-
-
-class ServerId(Filled):
-    """An id in the registry of running servers, which the shell completes."""
-
-    name = "ID"
+    def words(self, ctx: click.Context) -> Sequence[str]:
+        """Return the words that are known now."""
+        return list(self.known(ctx) if callable(self.known) else self.known)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 - click's signature
-        from fakeserver.control.registry import Registry  # noqa: PLC0415 - most commands need none
-
-        return [CompletionItem(word) for word in Registry().ids() if word.startswith(incomplete)]
+        before, comma, begun = incomplete.rpartition(",")
+        found = [word for word in self.words(ctx) if word.startswith(begun)]
+        return [CompletionItem(f"{before}{comma}{word}") for word in found]
 
 
 class Duration(click.ParamType[float]):

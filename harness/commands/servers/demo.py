@@ -14,14 +14,10 @@ from harness.running.result import ExitCode
 @click.option("--for", "seconds", type=Duration(), help="End after this time: 30s, 5m.  [default: at Ctrl-C]")
 @click.option("open_page", "--open", is_flag=True, help="Open the page in a browser.")
 def command(*, port: int, seconds: float | None, open_page: bool) -> ExitCode:
-    r"""Start a replica set, a small shop that orders from it, and the live page on which you break it.
+    """Start a replica set, a small shop that orders from it, and the live page on which you break it.
 
     The shop is three threads with PyMongo and a driver's defaults. At the end, a table says what its
     operations met.
-
-    \b
-    pushbackd demo
-    pushbackd demo --open --for 2m
     """
     from harness.overload import demo  # noqa: PLC0415 - a help text needs no driver and no server
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fakeserver.assembly.description import describe
-from fakeserver.profile import DEFAULT_PROFILE
+from fakeserver.cli.values import OneOf
+from fakeserver.deployment.spec import Topology, topology_name
+from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.commands.options.types import Duration, SeedNumber
 from harness.commands.options.verdict import Telling, verdict_options
 from harness.commands.output.errors import bad_input
@@ -70,14 +72,19 @@ class _Read(click.ParamType[float]):
 )
 @click.option(
     "--topology",
-    metavar="NAME",
+    type=OneOf(map(str, Topology), topology_name),
     default="replicaset",
     show_default=True,
-    help="Topology of the deployment: single, replicaset, sharded or load-balanced.",
+    help="Kind of deployment.",
 )
 @click.option("--members", metavar="N", default="3", show_default=True, help="Members of a replica set.")
 @click.option(
-    "--profile", default=DEFAULT_PROFILE, show_default=True, help="Release that the servers imitate."
+    "--profile",
+    "--version",
+    type=OneOf(PROFILES),
+    default=DEFAULT_PROFILE,
+    show_default=True,
+    help="MongoDB release to imitate.",
 )
 @verdict_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")

@@ -8,8 +8,8 @@ import click
 
 from fakeserver.control.client import ServerStatus, find
 from fakeserver.control.registry import Registry
+from harness.commands.options.completing import ServerId
 from harness.commands.options.starting import runner_folder
-from harness.commands.options.types import ServerId
 from harness.commands.output.errors import bad_input
 from harness.deployments.launching import end
 from harness.running.result import ExitCode

@@ -28,7 +28,7 @@ _LEAST_CLIENTS = 100
 
 
 @click.command("claim")
-@click.argument("name", required=False, type=click.Choice(list(CLAIMS)), metavar="[NAME]")
+@click.argument("name", required=False, type=click.Choice(list(CLAIMS)))
 @click.option("--all", "everything", is_flag=True, help="Measure all claims.")
 @click.option(
     "--clients",

@@ -55,7 +55,7 @@ def test_serve_is_one_command_under_both_of_its_names() -> None:
     ours = CliRunner().invoke(cli, ["serve", "--help"], prog_name="pushbackd")
     module = [sys.executable, "-m", "fakeserver", "--help"]
     theirs = subprocess.run(module, capture_output=True, text=True, check=True)
-    assert ours.stdout.split() == theirs.stdout.split()
+    assert ours.stdout.replace("-h, ", "").split() == theirs.stdout.replace("-h, ", "").split()
     assert "--replSet" in ours.stdout
 
 
@@ -77,12 +77,12 @@ def test_the_shell_completes_commands_options_and_values(
     assert [each.value for each in complete.get_completions(words, incomplete)] == completed
 
 
-@pytest.mark.parametrize("words", [[], ["rule"]])
-def test_a_group_without_a_command_shows_its_help(words: list[str]) -> None:
+@pytest.mark.parametrize(("words", "title"), [([], "Servers:"), (["rule"], "Commands:")])
+def test_a_group_without_a_command_shows_its_help(words: list[str], title: str) -> None:
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == ExitCode.BAD_INPUT
     assert done.stderr.startswith("Usage: ")
-    assert "Commands:" in done.stderr
+    assert title in done.stderr
 
 
 def test_an_unknown_subcommand_is_a_usage_error() -> None:

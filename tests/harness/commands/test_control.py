@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
 from controlled import controlled
 
+from fakeserver.admission.ticket_sizes import READ
 from fakeserver.control.verbs.table import VERBS
 from harness.cli import SUBCOMMANDS, cli
 from harness.commands.control import commands
@@ -15,7 +17,7 @@ from harness.commands.output.documents import show
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from fakeserver import BackgroundCluster
 
@@ -96,6 +98,54 @@ def test_what_is_not_as_expected_is_no_wrong_input(server: BackgroundCluster) ->
     assert unmet.exit_code == ExitCode.FAILED
     assert unmet.stderr.startswith("Error: 1 or more drop requests expected, 0 came")
     assert run("journal", "verify", "--command", "drop", "--count", "0").exit_code == ExitCode.PASSED
+
+
+UNDONE: list[list[str]] = [
+    ["node", "kill", "node1"],
+    ["node", "pause", "node1"],
+    ["node", "slow", "node1", "--seconds", "10ms", "--jitter", "1ms"],
+    ["node", "lag", "node1", "--seconds", "5s"],
+    ["node", "freeze", "node1"],
+    ["network", "partition", "node0,node2,clients", "node1"],
+    ["network", "fault", '{"at": "reply", "command": "drop", "do": {"delay": "1ms"}}'],
+    ["limits", "--requests", "20/s"],
+    ["limits", "tickets", "--read", "8"],
+    ["limits", "service-time", "1ms"],
+    ["limits", "shed", "2%", "--duration", "30s"],
+    ["fail-point", "set", "failCommand", "--data", '{"failCommands": ["drop"], "errorCode": 91}'],
+    ["rule", "add", "--command", "drop", "--error", "91"],
+    ["data", "seed", "shop.undone", '{"_id": 1}'],
+]
+
+
+def what_is_wrong(server: BackgroundCluster) -> Mapping[str, Any]:
+    """Return the state of a deployment, without what only grows."""
+    state = json.loads(run("state", "--json").stdout)
+    points = json.loads(run("fail-point", "ls", "--json").stdout)["failPoints"]
+    servers = [
+        {key: value for key, value in each.items() if key not in {"connections", "term", "uptime"}}
+        for each in state["servers"]
+    ]
+    rest = {key: state.get(key) for key in ("rules", "faults", "partition", "shedding")}
+    rest["parameters"] = [server.nodes[0].parameters[name] for name in ("serviceTimeBaseMillis", READ)]
+    return {"servers": servers, "on": [each["name"] for each in points if each["on"]], **rest}
+
+
+@pytest.mark.parametrize("words", UNDONE, ids=" ".join)
+def test_what_is_in_force_ends_with_the_command_that_is_told(
+    server: BackgroundCluster, words: list[str]
+) -> None:
+    before = what_is_wrong(server)
+    done = run(*words)
+    assert done.exit_code == ExitCode.PASSED, done.output
+    told = done.stderr.splitlines()
+    ending = told[-1].removeprefix("ends with: pushbackd ")
+    if words[0] != "data":
+        assert what_is_wrong(server) != before
+    ended = run(*shlex.split(ending))
+    assert ended.exit_code == ExitCode.PASSED, (ending, ended.output)
+    assert ended.stderr == ""
+    assert what_is_wrong(server) == before
 
 
 def test_groups_of_servers_are_words_of_the_command_line(server: BackgroundCluster) -> None:

@@ -1,0 +1,178 @@
+"""Every help text of every command, held to the same rules."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from harness.cli import cli
+from harness.commands.options.types import Duration, Word
+from harness.commands.subcommands import FORMER_VERBS, GROUPS, SUBCOMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def walk(
+    command: click.Command, words: tuple[str, ...], parent: click.Context
+) -> Iterator[tuple[tuple[str, ...], click.Context]]:
+    """Yield each command below one, itself among them, with its context."""
+    context = click.Context(command, parent, words[-1])
+    yield words, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from walk(below, (*words, name), context)
+
+
+ROOT = click.Context(cli, info_name="pushbackd", **cli.context_settings)
+COMMANDS: list[tuple[tuple[str, ...], click.Context]] = []
+for _name in SUBCOMMANDS:
+    _command = cli.get_command(ROOT, _name)
+    assert _command is not None
+    COMMANDS += walk(_command, (_name,), ROOT)
+IDS = [" ".join(words) for words, _ in COMMANDS]
+OPTIONS = [
+    (words, context, option)
+    for words, context in COMMANDS
+    for option in context.command.get_params(context)
+    if isinstance(option, click.Option) and not option.hidden
+]
+OF_OPTIONS = [f"{' '.join(words)} {option.opts[-1]}" for words, _, option in OPTIONS]
+
+
+def examples(context: click.Context) -> list[list[str]]:
+    """Return the words of the examples in a help text."""
+    lines = context.command.get_help(context).splitlines()
+    return [shlex.split(line) for line in lines if re.match(r"\s+pushbackd \S", line)]
+
+
+@pytest.mark.parametrize(("words", "context"), COMMANDS, ids=IDS)
+def test_a_help_has_an_example_that_is_a_right_command_line(
+    words: Sequence[str], context: click.Context
+) -> None:
+    found = examples(context)
+    assert found
+    for name, *arguments in found:
+        assert (name, *arguments[: len(words)]) == ("pushbackd", *words)
+        parsed(cli, ROOT, arguments)
+
+
+def parsed(command: click.Command, context: click.Context, arguments: list[str]) -> None:
+    """Parse a command line as `command` does, without performing it. Raises `click.UsageError`."""
+    while isinstance(command, click.Group) and arguments and command.get_command(context, arguments[0]):
+        name, *arguments = arguments
+        found = command.get_command(context, name)
+        assert found is not None
+        context, command = click.Context(found, context, name), found
+    command.make_context(context.info_name, list(arguments), context.parent)
+
+
+def said(option: click.Option, context: click.Context) -> str:
+    record = option.get_help_record(context)
+    assert record is not None
+    return " ".join(record).strip()
+
+
+@pytest.mark.parametrize(("words", "context", "option"), OPTIONS, ids=OF_OPTIONS)
+def test_an_option_says_what_it_is_and_its_default(
+    words: Sequence[str], context: click.Context, option: click.Option
+) -> None:
+    text = said(option, context)
+    assert option.help
+    assert not option.help[0].islower()
+    default = option.get_default(context, call=False)
+    if not option.is_flag and not option.count and isinstance(default, str | int | float | tuple):
+        assert "[default: " in text
+
+
+@pytest.mark.parametrize(("words", "context", "option"), OPTIONS, ids=OF_OPTIONS)
+def test_a_time_is_called_one_and_its_default_has_a_unit(
+    words: Sequence[str], context: click.Context, option: click.Option
+) -> None:
+    if not isinstance(option.type, Duration):
+        return
+    assert option.make_metavar(context) == option.type.name
+    default = option.get_default(context, call=False)
+    assert not isinstance(default, str | float) or re.fullmatch(r"[\d.]+[a-z]+", str(default))
+
+
+FINITE = [
+    (words, context, each)
+    for words, context in COMMANDS
+    for each in context.command.get_params(context)
+    if isinstance(each.type, click.Choice) or (isinstance(each.type, Word) and not callable(each.type.known))
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "context", "parameter"), FINITE, ids=[f"{' '.join(w)} {p.name}" for w, _, p in FINITE]
+)
+def test_a_finite_list_is_shown_and_completed(
+    words: Sequence[str], context: click.Context, parameter: click.Parameter
+) -> None:
+    kind: Any = parameter.type
+    known = list(map(str, kind.choices if isinstance(kind, click.Choice) else kind.known))
+    completed = [each.value for each in kind.shell_complete(context, parameter, "")]
+    assert completed == known
+    if 0 < len(known) <= 8:
+        help_text = "".join(context.command.get_help(context).split())
+        assert [word for word in known if word.partition("+")[0] not in help_text] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "among"),
+    [
+        (["node", "kill"], "pri", "primary"),
+        (["network", "partition"], "node0,cli", "node0,clients"),
+        (["fail-point", "set"], "failCo", "failCommand"),
+        (["fail-point", "set", "failCommand", "--mode"], "al", "alwaysOn"),
+        (["rule", "add", "--command"], "find,ins", "find,insert"),
+        (["rule", "add", "--error"], "IngressRequestRate", "IngressRequestRateLimitExceeded"),
+        (["rule", "add", "--per"], "op", "operation"),
+        (["journal", "--outcome"], "disc", "disconnect"),
+        (["limits", "shed", "2%", "--codes"], "Ingress", "IngressRequestRateLimitExceeded"),
+        (["conform", "--adapter"], "pym", "pymongo-async"),
+        (["start", "--topology"], "rep", "replicaset"),
+        (["start", "--profile"], "8", "8.0"),
+        (["drill", "--profile"], "8", "8.0"),
+    ],
+)
+def test_the_shell_completes_names(words: list[str], incomplete: str, among: str) -> None:
+    complete = ShellComplete(cli, {}, "pushbackd", "_PUSHBACKD_COMPLETE")
+    assert among in [each.value for each in complete.get_completions(words, incomplete)]
+
+
+@pytest.mark.parametrize(
+    ("words", "syntax"),
+    [
+        (["network", "fault"], "FAULT is the fault as JSON"),
+        (["network", "partition"], "each is a group, its members parted by commas"),
+        (["data", "seed"], "DOCUMENTS is a document or a list of them as JSON"),
+    ],
+)
+def test_what_an_argument_looks_like_is_said(words: list[str], syntax: str) -> None:
+    shown = CliRunner().invoke(cli, [*words, "--help"]).stdout
+    assert syntax in " ".join(shown.split())
+
+
+def test_every_command_stands_in_one_group_of_the_help() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(SUBCOMMANDS)
+    shown = CliRunner().invoke(cli, ["--help"]).stdout
+    assert [title for title in GROUPS if f"\n{title}:\n" not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("group", "former", "now"), [(g, f, n) for g, names in FORMER_VERBS.items() for f, n in names.items()]
+)
+def test_a_former_name_of_a_verb_works_with_a_notice(group: str, former: str, now: str) -> None:
+    today, before = (CliRunner().invoke(cli, [group, name, "--help"]) for name in (now, former))
+    assert (before.exit_code, before.stdout) == (0, today.stdout)
+    assert before.stderr == f"pushbackd {group} {former} is called pushbackd {group} {now} now\n"
