@@ -105,7 +105,11 @@ _OPTIONS: Final = (
         help="Write verdict and journal to this file as an HTML page.  [default: in the cache, on failure]",
     ),
     click.option(
-        "--json", "file", type=FilePath(dir_okay=False), help="Write the verdict to this file as JSON."
+        "--results",
+        "--json",
+        "file",
+        type=FilePath(dir_okay=False),
+        help="Write the verdict to this file as JSON.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Write no verdict to standard error."),
 )
