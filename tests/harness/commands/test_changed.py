@@ -120,4 +120,4 @@ def test_and_a_machine_without_git(pushbackd: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_it_does_not_go_with_watching(pushbackd: Any) -> None:
-    assert pushbackd("conform", "--changed", "--watch").exit_code == 4
+    assert pushbackd("conform", "--changed", "--watch").exit_code == 2

@@ -88,7 +88,7 @@ def test_a_wrong_schedule_is_one_line_and_exit_code_2(
 )
 def test_wrong_options_are_named(swarm: Pushbackd, arguments: tuple[object, ...], complaint: str) -> None:
     done = swarm(*arguments)
-    assert done.exit_code == 4
+    assert done.exit_code == 2
     assert complaint in done.output
 
 

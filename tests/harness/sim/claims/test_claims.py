@@ -177,5 +177,5 @@ def test_a_claim_is_a_table_with_its_words_and_a_figure_of_the_same_bytes_each_t
 )
 def test_a_wrong_command_line_is_refused(pushbackd: Any, arguments: tuple[str, ...], why: str) -> None:
     result = pushbackd("simulate", "claim", *arguments)
-    assert result.exit_code == 4
+    assert result.exit_code == 2
     assert why in result.stderr
