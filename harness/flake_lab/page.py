@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.explaining.text import for_xml
 from harness.flake_lab.schedule import parse
+from harness.pages.frame import framed
 from harness.report import picture
 from harness.report.rerun import rerun_command
 from harness.report.terminal import headline
@@ -24,48 +25,22 @@ if TYPE_CHECKING:
     from harness.flake_lab.cases import FlakyFailure, RepeatedCase
     from harness.running.plan import Settings
 
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 _BAR: Final = 160
 """Width of the picture of a rate, in pixels."""
-
-_PAGE: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>Flake lab · pushbackd</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<h1>Flake lab</h1>
-<p class="facts">{facts}</p>
-</header>
-<main>
-{sections}</main>
-<footer>Made by pushbackd {version}, {created}.</footer>
-</body>
-</html>
-"""
 
 
 def page(cases: Sequence[RepeatedCase], settings: Settings, *, created: str) -> str:
     """Return the page on cases that have been run; `created` is when, for readers."""
     ran = [case for case in cases if not case.is_skipped]
     unsound = [case for case in ran if case.counts[ResultStatus.FAILED]]
-    return _PAGE.format(
-        policy=_POLICY,
-        style=(resources.files("harness.flake_lab") / "page.css").read_text(encoding="utf-8"),
-        facts=_text(_facts(cases, ran, unsound, settings)),
-        sections="".join([_rates(ran), *(_card(case, settings) for case in unsound)]),
-        version=_text(version()),
-        created=_text(created),
+    body = (
+        f'<header>\n<h1>Flake lab</h1>\n<p class="facts">{_text(_facts(cases, ran, unsound, settings))}</p>\n'
+        f'</header>\n<main class="sheet">\n{_rates(ran)}'
+        f"{''.join(_card(case, settings) for case in unsound)}</main>\n"
+        f"<footer>Made by pushbackd {_text(version())}, {_text(created)}.</footer>"
     )
+    own = (resources.files("harness.flake_lab") / "page.css").read_text(encoding="utf-8")
+    return framed(body, title="Flake lab · pushbackd", sheets=("page", "sequence"), own=own)
 
 
 def _facts(
@@ -183,7 +158,7 @@ def _trace(word: str, name: str, run: FlakyFailure) -> str:
     seed = f"seed {run.item.seed}"
     schedule = f", {run.item.schedule}" if run.item.schedule else ""
     title = f"{word}: {name}, {seed}{schedule}"
-    drawn = picture.svg(run.result.timeline, title=for_xml(title))
+    drawn = picture.drawing(run.result.timeline, title=title)
     region = f'<div class="wide tall" tabindex="0" role="region" aria-label="{_text(title)}">'
     caption = f"{word}, {_text(f'{seed}{schedule}')}"
     return f"<figure><figcaption>{caption}</figcaption>{region}\n{drawn}</div></figure>\n"

@@ -56,7 +56,14 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
     return _SLOT.sub(lambda slot: parts[slot[1]], template)
 
 
-def page(title: str, sections: Iterable[str], *, facts: str = "", sheets: Sequence[str] = SHEETS) -> str:
+def page(
+    title: str,
+    sections: Iterable[str],
+    *,
+    facts: str = "",
+    sheets: Sequence[str] = SHEETS,
+    own: str = "",
+) -> str:
     """Return a page without a script: a header with a line of facts, sections, and who made it."""
     told = f'<p class="facts">{escaped(facts)}</p>' if facts else ""
     body = (
@@ -64,7 +71,7 @@ def page(title: str, sections: Iterable[str], *, facts: str = "", sheets: Sequen
         f'<main class="sheet">\n{"".join(sections)}</main>\n'
         f"<footer>Made by pushbackd {escaped(version())}.</footer>"
     )
-    return framed(body, title=f"{title} · pushbackd", sheets=sheets)
+    return framed(body, title=f"{title} · pushbackd", sheets=sheets, own=own)
 
 
 def section(title: str, *parts: str) -> str:

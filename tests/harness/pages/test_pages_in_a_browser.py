@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 from browsing import DESK, MISSING, MISSING_AXE, PHONE, Page, browser
-from made_results import REAL, VIRTUAL, every_status, failed, result
+from made_results import REAL, VIRTUAL, every_status, failed, result, retried
 from made_trials import trial
 
 from harness.authoring.mutants import html as mutants_page
@@ -15,6 +15,8 @@ from harness.authoring.mutants.mutant import load_mutants
 from harness.authoring.mutants.record import MutantRecord
 from harness.cli import cli
 from harness.commands.mutants import FOLDER
+from harness.flake_lab.cases import RepeatedCase
+from harness.flake_lab.page import page as lab_page
 from harness.overload import defences, probing
 from harness.pages import frame
 from harness.report.matrix import Matrix
@@ -22,6 +24,7 @@ from harness.report.page import build
 from harness.report.rules import page as rules_page
 from harness.report.rules.notes import shown
 from harness.report.rules.table import RuleTable
+from harness.running.plan import Item
 from harness.sim.article import files
 from harness.sim.article.parameters import Strategy
 from harness.sim.claims.catalogue import CLAIMS
@@ -109,6 +112,14 @@ def drivers(path: Path) -> None:
     path.write_text(rules_page.build(table, created="2026-11-27 12:00 UTC"))
 
 
+def flake_lab(path: Path) -> None:
+    item = Item("spec/tiny::a", "tiny.yml", 0, "reference", "2026-07-08", "replicaset")
+    case = RepeatedCase(item)
+    case.add(item, result(timeline=retried()))
+    case.add(item, failed())
+    path.write_text(lab_page([case], VIRTUAL.settings, created="2026-11-27 20:00 UTC"))
+
+
 PAGES: dict[str, Callable[[Path], None]] = {
     "conform": conformance,
     "drivers": drivers,
@@ -123,6 +134,9 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "simulate sweep": sweep,
 }
 """By the command that writes it."""
+
+MAKERS = {make.__name__: make for make in (*PAGES.values(), flake_lab)}
+"""With those that a command writes in another mode."""
 
 
 def commands(group: click.Group, *names: str) -> Iterator[tuple[str, click.Command]]:
@@ -152,10 +166,10 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield page
 
 
-@pytest.fixture(scope="module", params=sorted({make.__name__: make for make in PAGES.values()}))
+@pytest.fixture(scope="module", params=sorted(MAKERS))
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages") / f"{request.param}.html"
-    {make.__name__: make for make in PAGES.values()}[request.param](path)
+    MAKERS[request.param](path)
     return path
 
 
