@@ -28,6 +28,7 @@ _OF_CATALOGUE: Final = r"(create|drop|modify|update)\w*(Index|Indexes|Collection
 _NOT_AGAIN: Final = {
     f"given-up:^({_OF_CATALOGUE}) of": "create, drop and their kin are not tried again after overload",
 }
+_ENDED_AGAIN: Final = {"ended-sessions:twice$": "endSessions is sent again after overload"}
 _UNORDERED: Final = {
     "bulk-ends:^(bulkWrite|insertMany) of": "an unordered bulk write goes on after a command that failed",
 }
@@ -44,7 +45,10 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
             "a connection gossips what it has heard itself, not what the client has"
         ),
         "numbers:follows 0": "behind a load balancer connections are told of before their pool",
-        "pool-grammar:of a pool that is unknown|without a check-out that had started": (
+        "given-up:^commitTransaction of": (
+            "with retryWrites=false a commit that met overload is not sent again"
+        ),
+        "pool-grammar:pool that is unknown|poolCreated of a pool that is ready|check-out that had started": (
             "behind a load balancer a pool is ready before it is told of"
         ),
         "pool-options:which nobody gave": "a new pool tells the defaults of options that nobody gave",
@@ -52,6 +56,7 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "go": {
         **_UNORDERED,
         **_NOT_AGAIN,
+        **_ENDED_AGAIN,
         "closed-reason:as stale, and no clear": "what is in use when its pool closes is closed as stale",
         "error:^distinct of": "DistinctResult.Decode hides the error of the server",
     },
@@ -59,6 +64,7 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "java-reactive": _OF_JAVA,
     "rust": {
         **_NOT_AGAIN,
+        **_ENDED_AGAIN,
         "pool-grammar:of a pool that is paused": "behind a load balancer no pool tells that it is ready",
     },
     "c": {

@@ -190,7 +190,7 @@ def transaction(numbers: Numbers) -> list[Operation]:
     statements = [within(make(numbers)) for make in dice.choices(kinds, k=dice.choice((0, 1, 2, 2)))]
     options: dict[str, Any] = {}
     if dice.random() < 0.4:  # noqa: PLR2004
-        options["writeConcern"] = dice.choice(({"w": 1}, {"w": "majority"}, {"w": 1, "wtimeoutMS": 5000}))
+        options["writeConcern"] = dice.choice(({"w": 1}, {"w": "majority"}))
     if dice.random() < 0.3:  # noqa: PLR2004
         options["readConcern"] = {"level": dice.choice(("local", "majority", "snapshot"))}
     if dice.random() < 0.3:  # noqa: PLR2004
