@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from harness.commands.options.types import FilePath, Filled, Jobs
 from harness.commands.output.errors import bad_input
 from harness.commands.simulations.reporting import check_files, html_option, write_file
+from harness.report.fitting import aligned, columns, echo
 from harness.report.outputs import writing
 from harness.report.progress import work
 from harness.running import interruption
@@ -23,6 +24,7 @@ from harness.sim.sweep.page import page
 from harness.sim.sweep.processes import processes
 from harness.sim.sweep.results import ResultsError, results_in, table, write_csv, write_parquet
 from harness.sim.sweep.run import PointFailedError, run_points
+from harness.sim.sweep.summary import summary
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     from harness.sim.sweep.grid import GridPoint
 from harness.sim.sweep.results import Results
+
+_MOST_ROWS: Final = 40
 
 
 @click.command("sweep")
@@ -78,7 +82,7 @@ def command(
     jobs: int | None,
     scheduler: str | None,
 ) -> None:
-    """Simulate every combination of the values in a grid.
+    """Simulate every combination of the values in a grid, and end with a table of them over their seeds.
 
     After Ctrl-C, or whatever else ends it, the same command goes on with the points that are left. A file of
     results that has points of another grid is refused; a grid may grow.
@@ -101,6 +105,13 @@ def command(
         with writing(output):
             write(output, table(rows))
     write_file(html, lambda: page(grid, table(rows)))
+    told = summary(rows)
+    heads = list(told[0])
+    shown = [heads, *([row[head] for head in heads] for row in told[:_MOST_ROWS])]
+    for line in aligned(shown, columns()):
+        echo(line)
+    if len(told) > _MOST_ROWS:
+        click.echo(f"… {len(told) - _MOST_ROWS} more rows; --csv writes all")
 
 
 def _run(
