@@ -206,7 +206,9 @@ FAULTS: Final = (
         85,
         bytes=_LOST_REPLY,
     ),
-    Fault("slow", "took a quarter of a second longer", _plain, _always, 75, rule=({"delay": _SLOW},)),
+    Fault(
+        "slow", "took a quarter of a second longer", _plain, _always, 82, rule=({"delay": _SLOW},), lasts=True
+    ),
     Fault(
         "outage",
         "failed, as all of its kind did for two seconds",

@@ -6,6 +6,8 @@ something to do twice. After all shapes come the last and the first of each, and
 
 from __future__ import annotations
 
+from collections import Counter
+from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,7 +15,7 @@ from harness.hunt.faults import FAULTS
 from harness.hunt.wire import Strike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.hunt.baseline import Baseline
     from harness.hunt.faults import Fault
@@ -28,7 +30,8 @@ _OF_SETUP: Final = -60
 _SETUP: Final = frozenset(
     {"drop", "dropDatabase", "create", "createIndexes", "listCollections", "listIndexes"}
 )
-_PER_WAVE: Final = 1000
+_AGAIN: Final = 15
+"""What a trial loses for each one before it with the same fault, and for each at the same place."""
 _NEAR: Final = 3
 """A pair's second place is among so many that follow the first."""
 _IN_PAIRS: Final = frozenset(
@@ -49,16 +52,36 @@ def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] 
     """Return all single faults, in the order in which they are tried."""
     middle = dict(_waves(baseline.places))
     first = dict(_waves(baseline.places, from_the_first=True))
-    found = [
-        (
-            (first if fault.lasts else middle)[place] * -_PER_WAVE + _promise(fault, request) + rng.random(),
-            Strike(fault, place),
-        )
-        for place, request in baseline.places.items()
-        for fault in faults
-        if _applies(fault, request, facts)
-    ]
-    return [strike for _, strike in sorted(found, key=lambda each: (-each[0], each[1].place))]
+    waves: dict[int, dict[Strike, float]] = {}
+    for place, request in baseline.places.items():
+        for fault in faults:
+            if _applies(fault, request, facts):
+                wave = waves.setdefault((first if fault.lasts else middle)[place], {})
+                wave[Strike(fault, place)] = _promise(fault, request) + rng.random()
+    return [strike for _, promises in sorted(waves.items()) for strike in _spread(promises)]
+
+
+def _spread(promises: Mapping[Strike, float]) -> Iterator[Strike]:
+    """Yield strikes by promise, less what the same fault and the same place have had already.
+
+    Ten trials then try ten faults at several places, and not one fault everywhere.
+    """
+    faults: Counter[str] = Counter()
+    places: Counter[Place] = Counter()
+
+    def worth(strike: Strike) -> float:
+        return promises[strike] - _AGAIN * (faults[strike.fault.name] + places[strike.place])
+
+    queue = [(-promise, number, strike) for number, (strike, promise) in enumerate(promises.items())]
+    heapify(queue)
+    while queue:
+        claimed, number, strike = heappop(queue)
+        if -claimed > (now := worth(strike)):  # others came before it since it was put there
+            heappush(queue, (-now, number, strike))
+            continue
+        faults[strike.fault.name] += 1
+        places[strike.place] += 1
+        yield strike
 
 
 def pairs(
@@ -104,7 +127,7 @@ def _promise(fault: Fault, request: Request) -> int:
     promise = fault.promise
     if request.name in _SETUP:
         promise += _OF_SETUP
-    if request.is_write:
+    if request.is_write or request.name == "commitTransaction":
         promise += _OF_WRITES
     if "autocommit" in request.command:
         promise += _OF_TRANSACTIONS

@@ -27,6 +27,8 @@ def test_each_fault_is_tried_where_it_applies_and_the_same_seed_gives_the_same_o
     assert {strike.place for strike in first} == {INSERT, PAY}
     assert not {"conflict", "cursor-lost", "stale", "rolled-back"} & {each.fault.name for each in first}
     assert first[0].fault.name == "error"
+    assert len({strike.fault.name for strike in first[:6]}) >= 4
+    assert {strike.place for strike in first[:3]} == {INSERT, PAY}
 
 
 def test_pairs_begin_within_the_recovery_from_the_first_fault() -> None:
