@@ -22,7 +22,8 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "demo": ("demo", "demo --open --for 2m"),
     "drill": (
         "drill -- npm test",
-        "drill --shed 5% --for 15m --topology sharded --json summary.json -- ./app",
+        "drill --failover 10s --for 1m -- python app.py",
+        "drill --latency 200ms --lost 1% -- go test ./...",
     ),
     "drivers": ("drivers before.jsonl now=results.jsonl -o drivers.html",),
     "exec": (

@@ -103,7 +103,7 @@ def command(
     quiet: bool,
     **described: str,
 ) -> int:
-    r"""Run COMMAND against a deployment in which something goes wrong, and say how it bore that.
+    """Run COMMAND against a deployment in which something goes wrong, and say how it bore that.
 
     COMMAND finds the connection string in `MONGODB_URI`. Without a choice, a share of its requests is shed as
     a cloud service does it, with the codes 462 and 463, some of them not to be retried. Several kinds go
@@ -112,12 +112,6 @@ def command(
     At the end, standard error has a summary: the operations, those that reached the application as errors,
     attempts per success and the longest wait, and what of the drill happened. The exit code is that of
     COMMAND; where that is 0, it is 1 if COMMAND was over before anything went wrong.
-
-    \b
-    Examples:
-      pushbackd drill -- npm test
-      pushbackd drill --failover 10s --for 1m -- python app.py
-      pushbackd drill --latency 200ms --lost 1% -- go test ./...
     """
     if words[0].startswith("-"):
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
