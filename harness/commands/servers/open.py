@@ -26,7 +26,7 @@ def command(*, server_id: str | None, runner_folder: Path | None) -> ExitCode:
 
     The address is printed as well. A server has a page if it was started with --ui.
     """
-    with bad_input(ControlError):
+    with bad_input(ControlError, OSError):
         entry = find(server_id, registry=Registry(runner_folder))
     if not entry.page:
         raise click.ClickException(

@@ -159,7 +159,7 @@ WRONG = {
     "--failover 5 -- true": "5",
     "--failover 5s --topology single -- true": "a failover is for replica sets and sharded clusters",
     "--lost 101% -- true": "is more than 1",
-    "--topology ring -- true": "topology: unknown topology 'ring'",
+    "--topology ring -- true": "'ring' is not one of 'single'",
     "--topology shardet -- true": "did you mean 'sharded'?",
     "--members three -- true": "members: 'three' is no number",
     "--profile 8.22 -- true": "did you mean '8.2'?",
