@@ -24,6 +24,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "drill -- npm test",
         "drill --failover 10s --for 1m -- python app.py",
         "drill --latency 200ms --lost 1% -- go test ./...",
+        "drill --shed 5% --for 15m --topology sharded --json summary.json -- ./app",
     ),
     "drivers": ("drivers before.jsonl now=results.jsonl -o drivers.html",),
     "exec": (
