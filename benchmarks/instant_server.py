@@ -13,7 +13,7 @@ import bson
 
 from benchmarks.server_cpu import until_closed
 from mongowire import framing
-from mongowire.header import HEADER, HEADER_SIZE, OpCode
+from mongowire.framing import HEADER, HEADER_SIZE, OpCode
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

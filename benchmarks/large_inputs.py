@@ -26,7 +26,7 @@ from benchmarks.large_statements import (
 )
 from fakeserver.commands.default_table import default_table
 from fakeserver.storage.expressions import compiler
-from fakeserver.storage.filters import geo_names, match_operators, matching
+from fakeserver.storage.filters import match_operators, matching
 from fakeserver.storage.stages import pipeline_stages, window_functions
 from fakeserver.storage.updates import update_operators
 
@@ -102,7 +102,7 @@ def everything() -> list[str]:
         *matching._TOP_LEVEL,  # noqa: SLF001
         *matching._COMPOUND,  # noqa: SLF001
         *match_operators.LEAF_OPERATORS,
-        *geo_names.OPERATORS,
+        *match_operators.OPERATORS,
     }
     tables: dict[str, Any] = {
         "expression": (*compiler.FUNCTIONS.functions, *compiler._FORMS),  # noqa: SLF001

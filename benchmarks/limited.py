@@ -10,7 +10,7 @@ from bson import Binary, Int64, Timestamp
 import fakeserver
 from benchmarks.raw_client import RawClient
 from benchmarks.server_cpu import contestant, serve
-from mongowire.loops import fast_loop
+from mongowire.system import fast_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,7 +38,7 @@ from benchmarks.server_cpu import (
     serve_minimal,
     serve_protocol,
 )
-from mongowire.loops import fast_loop
+from mongowire.system import fast_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.raw_client import encoded
 from benchmarks.server_cpu import contestant, serve_fake
-from fakeserver.network.outflow import Outflow
+from fakeserver.network.connection import Outflow
 from mongowire.connection import Envelope, WireConnection
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from driver.cursor import Cursor, Paging
 from driver.errors import DriverError, InvalidArgumentError, InvalidReplyError
 from driver.operations.cursors import ResumePoint, watch
-from driver.operations.options import checked
-from driver.operations.timeouts import TimeoutMode
+from driver.operations.options import TimeoutMode, checked
 from driver.policy.classification import is_resumable
 
 if TYPE_CHECKING:

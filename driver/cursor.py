@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from driver.cmap.member import ConnectionUse
 from driver.errors import DriverError, NetworkError, ServerError
 from driver.operations.cursors import get_more, kill_cursors
-from driver.operations.options import timeout_of
-from driver.operations.timeouts import NON_TAILABLE, TimeoutMode, mode_of
+from driver.operations.options import NON_TAILABLE, TimeoutMode, mode_of, timeout_of
 from driver.policy.deadline import earlier
 from mongowire.codes import ErrorCode
 

@@ -11,8 +11,7 @@ from driver.concerns import ReadPreference
 from driver.cursor import Cursor, Paging
 from driver.operations import admin, reads
 from driver.operations.base import Target
-from driver.operations.options import seconds_of, timeout_of
-from driver.operations.timeouts import mode_of, opening
+from driver.operations.options import mode_of, opening, seconds_of, timeout_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

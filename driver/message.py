@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY_PREFERRED, ReadMode
 from driver.operations.base import Kind, MaxTime
-from driver.operations.releases import refuse_snapshot
+from driver.operations.options import refuse_snapshot
 from driver.sdam.description import MEMBER_TYPES, ServerType, TopologyDescription, TopologyType
 from driver.session import newer
 from mongowire.messages import OpMsg

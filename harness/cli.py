@@ -20,7 +20,7 @@ from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode
 from mongowire.documents.command_line import NotAsExpected, show
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 from mongowire.package import version
 
 if TYPE_CHECKING:

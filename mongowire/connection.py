@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from mongowire.codes import ErrorCode
 from mongowire.compression import IN_PIECES, Compressor, beginning, compress, decompress, pieces
 from mongowire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
-from mongowire.framing import check_outgoing
-from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
+from mongowire.framing import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode, check_outgoing
 from mongowire.messages import (
     CHECKSUM_PRESENT,
     EXHAUST_ALLOWED,

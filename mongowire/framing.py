@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from mongowire.codes import ErrorCode
@@ -10,6 +11,7 @@ from mongowire.errors import InvalidMessage, LocalProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
 
 _INT32 = struct.Struct("<i")
 _MIN_DOCUMENT = 5
@@ -203,3 +205,27 @@ def extended(document: bytes, elements: bytes) -> bytes:
 def elements_of(document: bytes) -> bytes:
     """Return a document's elements, without its size and its end."""
     return document[_INT32.size : -1]
+
+
+# The sixteen bytes in front of every message.
+
+
+HEADER = struct.Struct("<iiii")
+"""messageLength, requestID, responseTo, opCode."""
+
+HEADER_SIZE = HEADER.size
+MAX_MESSAGE_SIZE = 48_000_000
+
+
+class OpCode(IntEnum):
+    """The operation codes that are, or once were, sent to servers."""
+
+    REPLY = 1
+    UPDATE = 2001
+    INSERT = 2002
+    QUERY = 2004
+    GET_MORE = 2005
+    DELETE = 2006
+    KILL_CURSORS = 2007
+    COMPRESSED = 2012
+    MSG = 2013

@@ -16,7 +16,7 @@ from bson import DatetimeConversion
 from mongowire import framing
 from mongowire.codes import ErrorCode
 from mongowire.errors import InvalidMessage
-from mongowire.header import HEADER, HEADER_SIZE, OpCode
+from mongowire.framing import HEADER, HEADER_SIZE, OpCode
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from driver import events
 from driver.cmap.state import PoolOptions
 from driver.log.components import Component
-from driver.log.message import LogMessage, document_text, error_text
-from driver.log.selection import SelectionLog
+from driver.log.message import LogMessage, SelectionLog, document_text, error_text
 from driver.uri import split_address
 
 if TYPE_CHECKING:

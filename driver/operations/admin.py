@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from driver.concerns import PRIMARY, PRIMARY_PREFERRED, Concerns
 from driver.operations.base import Kind, Operation, Target, collection_of, first_name, fixed
-from driver.operations.options import checked, timeout_of
+from driver.operations.options import checked, opening, refuse_commit_quorum, timeout_of
 from driver.operations.reads import read
-from driver.operations.releases import refuse_commit_quorum
-from driver.operations.timeouts import opening
 from driver.operations.writes import write
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from driver.cursor import Cursor
 from driver.errors import BulkWriteError, ClientBulkWriteError, DriverError, InvalidArgumentError
 from driver.operations.base import Command, Kind, Operation
 from driver.operations.models import DeleteOne, InsertOne, has_hint, operation, statement
-from driver.operations.options import checked, without_timeout
-from driver.operations.releases import refuse_unheard_hint
+from driver.operations.options import checked, refuse_unheard_hint, without_timeout
 from driver.operations.writes import STATEMENTS, check_size, concern_failure
 from driver.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 from driver.run import Reply

@@ -9,9 +9,8 @@ from bson import Int64
 
 from driver.errors import InvalidReplyError
 from driver.operations.base import Kind, MaxTime, Operation, fixed, without_none
-from driver.operations.options import checked
+from driver.operations.options import check_await_time, checked
 from driver.operations.reads import read
-from driver.operations.timeouts import check_await_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

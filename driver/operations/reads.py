@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from driver.operations.base import Kind, Operation, collection_of, first_name, fixed
-from driver.operations.options import checked, without_timeout
-from driver.operations.timeouts import NON_TAILABLE, opening
+from driver.operations.options import NON_TAILABLE, checked, opening, without_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

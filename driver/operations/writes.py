@@ -17,8 +17,7 @@ from driver.errors import (
 )
 from driver.operations.base import Command, Kind, Operation, collection_of, first_name, fixed
 from driver.operations.models import check_replacement, check_update, has_hint, statement
-from driver.operations.options import checked, without_timeout
-from driver.operations.releases import refuse_unheard_hint
+from driver.operations.options import checked, refuse_unheard_hint, without_timeout
 from driver.results import DeleteResult, UpdateResult
 from mongowire.messages import DocumentSequence
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from driver.cmap.pool import Pool
     from driver.cmap.state import PoolOptions
     from driver.events import Listener
-    from driver.log.selection import SelectionLog
+    from driver.log.message import SelectionLog
     from driver.sdam.selection import Selector, Window
     from mongowire.ports import Clock, Rng
 

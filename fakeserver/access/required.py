@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Decimal128
 
 from fakeserver.access.ask import anybody, is_set, on_cluster, on_collection, on_database
-from fakeserver.access.names import Everyone, privileges_of, role_names, roles_asked_for, users_asked_for
 from fakeserver.access.privileges import CLUSTER, EVERYWHERE, Resource
+from fakeserver.access.roles import Everyone, privileges_of, role_names, roles_asked_for, users_asked_for
 from fakeserver.access.session import SessionListing
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import check_inner_db, whole

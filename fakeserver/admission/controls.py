@@ -32,32 +32,83 @@ its atomics each time; the result is the same, since a change of parameters take
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
 from bson import Int64
 
 from fakeserver.admission import ticket_sizes
 from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters, TicketHolder
-from fakeserver.admission.exemptions import AddressRanges, ApplicationNames
-from fakeserver.admission.flow_control import FlowControl, FlowControlParameters
-from fakeserver.admission.pacing import EGRESS, Pacing
-from fakeserver.admission.prioritization import Prioritization
+from fakeserver.admission.flow_control import MAX_TICKETS, FlowControl, FlowControlParameters
+from fakeserver.admission.parameters import MOST_WRITES
+from fakeserver.admission.prioritization import AddressRanges, ApplicationNames, Prioritization
 from fakeserver.admission.rate_limiter import NEWEST_STATS, RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from fakeserver.admission.throughput_probing import ProbingParameters, TicketCounts
-from fakeserver.admission.warnings import RATE, RATE_SWITCH
 from fakeserver.errors import CommandError
+from fakeserver.settings.declaration import INT32_MAX, INT64_MAX
 from fakeserver.waiting.bell import Bell
 from mongowire.codes import ErrorCode, Label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.admission.invocations import TicketPool
     from fakeserver.profile import Profile
     from fakeserver.settings.server_parameters import ServerParameters
+
+
+# Warnings in the log when parameters of admission control are set.
+
+
+RATE: Final = "ingressRequestAdmissionRatePerSec"
+RATE_SWITCH: Final = "ingressRequestRateLimiterEnabled"
+
+
+class Warned(NamedTuple):
+    """A line of the log: its component, the number that a mongod gives it or 0, and what it says."""
+
+    component: str
+    number: int
+    message: str
+    attr: Mapping[str, Any] | None = None
+
+
+_SIZES_END_PROBING: Final = Warned(
+    "STORAGE",
+    11039601,
+    "When using the kThroughputProbing execution control algorithm, all concurrent transactions server"
+    " parameters must remain at their default values. Non-default values will be ignored.",
+)
+_SIZE_WHILE_PROBING: Final = Warned(
+    "STORAGE",
+    11280900,
+    "Updating {serverParameter} while a dynamic adjustment algorithm (e.g., throughputProbing) is active. The"
+    " new value will be stored but may not take effect until the algorithm is changed.",
+)
+
+
+def at_start(parameters: ServerParameters, profile: Profile) -> Iterator[Warned]:
+    """Yield what a server warns of when it starts."""
+    yield from _idle_rate(parameters)
+    if parameters.sizes_end_probing and profile.resizes_probed_pools:
+        yield _SIZES_END_PROBING
+
+
+def on_change(names: Collection[str], parameters: ServerParameters, profile: Profile) -> Iterator[Warned]:
+    """Yield what a server warns of after it was set `names`."""
+    if RATE in names or RATE_SWITCH in names:
+        yield from _idle_rate(parameters)
+    for limit in ticket_sizes.resized_while_probing(names, parameters, profile):
+        yield _SIZE_WHILE_PROBING._replace(attr={"serverParameter": limit})
+
+
+def _idle_rate(own: ServerParameters) -> Iterator[Warned]:
+    """Warn of a rate that limits nothing: the switch beside it is easily missed."""
+    if RATE in own and own[RATE] < INT32_MAX and not own[RATE_SWITCH]:
+        yield Warned("COMMAND", 0, f"{RATE} has no effect while {RATE_SWITCH} is false")
+
 
 CORES: Final = 8
 """The processors that a server says it has, the same everywhere, so that runs are alike."""
@@ -350,3 +401,89 @@ def service_parameters(own: ServerParameters) -> ServiceParameters:
         recompute=own["serviceTimeRecomputeMillis"] / 1000,
         weights=own["serviceTimeWeights"],
     )
+
+
+# The rate limiters that 9.0 has beside those of requests and of connections.
+#
+#     egress   paces the replies that refuse a request, so that clients which do not back off are slowed down
+#     writes   the write throttler: tokens are documents that a writer writes
+#     flow     flow control by a rate, in the place of tickets for a second
+#
+# Each is a `RateLimiter`; none but the first is without bounds where nobody has set it.
+
+
+EGRESS: Final = "egressResponseRateLimiter"
+_WRITES: Final = "writeThrottle"
+_FLOW: Final = "flowControl"
+
+
+class Pacing:
+    """The three limiters, as the parameters `own` set them."""
+
+    def __init__(self, own: Mapping[str, Any] | Any, now: float) -> None:
+        self.egress = RateLimiter(EGRESS, **_egress(own), max_queue_depth=INT64_MAX, now=now)
+        self.writes = RateLimiter(_WRITES, **_writes(own), now=now)
+        self.flow = RateLimiter(
+            _FLOW, rate=MAX_TICKETS, burst_seconds=own["flowControlRateLimiterBurstCapacitySecs"], now=now
+        )
+        self._set = (_egress(own), _writes(own))
+        self._flow_rate = MAX_TICKETS
+        self._read(own)
+
+    def __repr__(self) -> str:
+        return f"<Pacing {self.egress!r}, {self.writes!r}, {self.flow!r}>"
+
+    @property
+    def limiters(self) -> tuple[RateLimiter, ...]:
+        """All of them."""
+        return self.egress, self.writes, self.flow
+
+    def reconfigure(self, own: Mapping[str, Any] | Any, now: float) -> None:
+        """Take changed parameters into account. A limiter whose rate is untouched keeps tokens and debts."""
+        before, self._set = self._set, (_egress(own), _writes(own))
+        for limiter, old, new in zip((self.egress, self.writes), before, self._set, strict=True):
+            if new != old:
+                limiter.reconfigure(now, **new)
+        if own["flowControlRateLimiterBurstCapacitySecs"] != self._flow_burst:
+            self._read(own)
+            self.flow.reconfigure(now, rate=self._flow_rate, burst_seconds=self._flow_burst)
+        self._read(own)
+
+    def _read(self, own: Mapping[str, Any] | Any) -> None:
+        self.limits_writes: bool = own["writeThrottlerEnabled"]
+        self.most_cost: int = own["writeThrottlerMaxCostPerOp"]
+        self.writes.max_queue_depth = own["writeThrottlerMaxQueueDepth"]
+        self.limits_flow: bool = own["flowControlUseRateLimiter"]
+        """Whether writers ask `flow`, and not for a ticket of the second."""
+        self.flow.max_queue_depth = own["flowControlRateLimiterMaxQueueDepth"]
+        self._flow_burst: float = own["flowControlRateLimiterBurstCapacitySecs"]
+
+    def allow(self, tickets: int, now: float) -> None:
+        """Give writers so many tickets of flow control a second."""
+        rate = max(tickets, 1)
+        if rate != self._flow_rate:
+            self._flow_rate = rate
+            self.flow.reconfigure(now, rate=rate, burst_seconds=self._flow_burst)
+
+    def cost(self, documents: int) -> int:
+        """Return the tokens that a write of so many documents costs."""
+        cost = max(documents, 1)
+        return min(cost, self.most_cost) if self.most_cost else cost
+
+    def write_stats(self, now: float) -> dict[str, Any]:
+        """Return `queues.writeThrottler`."""
+        rate = self._set[1]["rate"]
+        return {"enabled": self.limits_writes, "targetRateLimit": rate, **self.writes.stats(now)}
+
+    def flow_stats(self, now: float) -> dict[str, Any]:
+        """Return `flowControl.rateLimiter`."""
+        return {**self.flow.stats(now), "queued": Int64(self.flow.queued)}
+
+
+def _egress(own: Mapping[str, Any] | Any) -> dict[str, Any]:
+    return {"rate": own[f"{EGRESS}RatePerSec"], "burst_seconds": own[f"{EGRESS}BurstCapacitySecs"]}
+
+
+def _writes(own: Mapping[str, Any] | Any) -> dict[str, Any]:
+    rate = own["writeThrottlerTargetRatePerSec"] if own["writeThrottlerEnabled"] else MOST_WRITES
+    return {"rate": min(rate, MOST_WRITES), "burst_seconds": own["writeThrottlerBurstCapacitySecs"]}

@@ -37,7 +37,7 @@ from typing import Any, Final
 
 from bson import Int64
 
-from fakeserver.admission.moving_average import weighted
+from fakeserver.admission.rate_limiter import weighted
 
 _POOLS: Final = 2
 

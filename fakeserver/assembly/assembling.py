@@ -22,11 +22,10 @@ from fakeserver.deployment.cluster import Cluster, Shared
 from fakeserver.deployment.config_server import ConfigServer
 from fakeserver.deployment.doors import Door
 from fakeserver.deployment.establishment import Gate
-from fakeserver.deployment.flow_monitor import FlowMonitor
 from fakeserver.deployment.logs.server_log import ServerLog
+from fakeserver.deployment.monitors import FlowMonitor, ProbingClock
 from fakeserver.deployment.node import Node
 from fakeserver.deployment.parts import Parts, Process
-from fakeserver.deployment.probing_clock import ProbingClock
 from fakeserver.deployment.records.journal import Journal, JournalFile
 from fakeserver.deployment.records.record import Origin
 from fakeserver.deployment.replication.history import History
@@ -42,15 +41,13 @@ from fakeserver.request.pipeline import MONGOD, MONGOS, Pipeline
 from fakeserver.rules.book import RuleBook
 from fakeserver.sessions.cursors import CursorStore
 from fakeserver.sessions.session import SessionCatalog
-from fakeserver.sessions.transaction_router import TransactionRouter
-from fakeserver.sessions.transactions import Transactions
+from fakeserver.sessions.transactions import TransactionRouter, Transactions
 from fakeserver.settings.failpoints import FailPointRegistry
 from fakeserver.settings.server_parameters import ServerParameters
 from fakeserver.stages import mongod_stages, mongos_stages
-from fakeserver.stages.fsync_lock import WriteLock
 from fakeserver.stages.profiler import Profiler
 from fakeserver.stages.rules import stand_in
-from fakeserver.stages.slowness import Slowness
+from fakeserver.stages.temporary import Slowness, WriteLock
 from fakeserver.storage.port.oplog import Oplog
 from fakeserver.storage.store.catalog import Catalog
 from fakeserver.storage.store.memory_engine import MemoryEngine
@@ -62,7 +59,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from fakeserver.deployment.served import Served
+    from fakeserver.deployment.doors import Served
     from fakeserver.deployment.shard import Shard
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.request.context import RequestContext

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fakeserver.control.control import DistantControl
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.cluster import Cluster, Node
+    from fakeserver.deployment.doors import Served
     from fakeserver.deployment.records.journal import Journal
-    from fakeserver.deployment.served import Served
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.waiting.outcome import VerbOutcome
     from mongowire.ports import Network

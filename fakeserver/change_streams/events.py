@@ -21,7 +21,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fakeserver.change_streams.options import ChangeStreamOptions
+    from fakeserver.change_streams.stream import ChangeStreamOptions
     from fakeserver.storage.port.engine import Changed, Document
     from fakeserver.storage.port.oplog import OplogEntry, Written
 

@@ -27,9 +27,8 @@ from fakeserver.profile import PROFILES
 from fakeserver.settings.failpoints import NAMES
 from fakeserver.settings.server_parameters import TABLE
 from mongowire.documents.command_line import BAD_INPUT, CANNOT_START, cut, show
-from mongowire.documents.errors import ControlError
-from mongowire.documents.suggestions import did_you_mean
-from mongowire.loops import fast_loop
+from mongowire.documents.errors import ControlError, did_you_mean
+from mongowire.system import fast_loop
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

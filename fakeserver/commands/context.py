@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from bson import Binary, ObjectId
 
-    from fakeserver.access.connection_state import ConnectionState
     from fakeserver.access.privileges import Privileges
+    from fakeserver.access.session import ConnectionState
     from fakeserver.deployment.node import Node
     from fakeserver.request.context import RequestContext
     from fakeserver.sessions.cursors import CursorStore

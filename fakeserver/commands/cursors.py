@@ -30,9 +30,9 @@ from fakeserver.access.ask import Ask
 from fakeserver.access.privileges import CLUSTER, Resource
 from fakeserver.access.required import permitted
 from fakeserver.errors import CommandError, expired
-from fakeserver.idl.api_version import declared
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
+from fakeserver.idl.generic_arguments import declared
 from fakeserver.sessions.session import Session
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.storage.values.printing import show_document

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.scripts.javascript import Runtime, ScriptReply
-    from fakeserver.storage.scripts.waiting_scripts import Waiting
+    from fakeserver.storage.scripts.javascript import Runtime, ScriptReply, Waiting
 
 _javascript = at_first_use("fakeserver.storage.scripts.javascript")
-_waiting_scripts = at_first_use("fakeserver.storage.scripts.waiting_scripts")
 
 INSTALL: Final = "pip install 'pushbackd[javascript]'"
 LONGEST_SECONDS: Final = 60.0
@@ -143,7 +141,7 @@ class ScriptRunner:
 
     def _waiting(self, code: str) -> Callable[[Any], bool]:
         """Return a script that only waits, which takes no engine. Raises `CommandError` 2 for any other."""
-        found: Waiting | None = _waiting_scripts.recognise(code)
+        found: Waiting | None = _javascript.recognise(code)
         if found is None:
             raise CommandError(
                 ErrorCode.BAD_VALUE,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.logs.profiling import Profiling
+    from fakeserver.deployment.logs.server_log import Profiling
     from fakeserver.deployment.node import Node
     from fakeserver.deployment.shard import Shard
     from fakeserver.deployment.spec import MemberSpec

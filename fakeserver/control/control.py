@@ -6,8 +6,14 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
-from fakeserver.control.receiving import PATIENCE, DistantReceiver, Receiver, Receiving
-from fakeserver.control.rule_methods import LocalMethods, RuleMethods
+from fakeserver.control.rule_methods import (
+    PATIENCE,
+    DistantReceiver,
+    LocalMethods,
+    Receiver,
+    Receiving,
+    RuleMethods,
+)
 from fakeserver.control.subject import Subject
 from fakeserver.control.trace_page import trace_page
 from fakeserver.control.verbs.rule_verbs import add_holding_rule

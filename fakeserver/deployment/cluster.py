@@ -10,7 +10,7 @@ from urllib.parse import quote
 from fakeserver.access.scram import SHA_1
 from fakeserver.access.users import UserStore
 from fakeserver.deployment.doors import sides_of
-from fakeserver.deployment.flow_monitor import FlowMonitors
+from fakeserver.deployment.monitors import FlowMonitors
 from fakeserver.deployment.node import Node
 from fakeserver.deployment.on_loop import on_loop
 from fakeserver.deployment.records.events import ServerChanged
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from fakeserver.control.rule_methods import LocalMethods
     from fakeserver.deployment.config_server import ConfigServer
+    from fakeserver.deployment.doors import Served
     from fakeserver.deployment.records.journal import Journal
     from fakeserver.deployment.replication.history import History
-    from fakeserver.deployment.served import Served
     from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.network.balancer import LoadBalancer
     from fakeserver.network.fault_injector import FaultInjector

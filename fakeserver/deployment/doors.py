@@ -9,7 +9,7 @@ from fakeserver.deployment.spec import join_address
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from fakeserver.deployment.logs.server_log import ServerLog
     from fakeserver.deployment.spec import ClusterSpec
@@ -97,3 +97,25 @@ class Doors:
         """Stop accepting."""
         while self._listeners:
             await self._listeners.pop().aclose()
+
+
+# The form of a door that listens: its address, and its end.
+
+
+class Served(Protocol):
+    """The HTTP door of a running deployment. It ends with the deployment at the latest."""
+
+    @property
+    def url(self) -> str:
+        """Its address: `http://127.0.0.1:8889`."""
+
+    @property
+    def token(self) -> str:
+        """The token that every request must have (`Authorization: Bearer …`)."""
+
+    @property
+    def page(self) -> str:
+        """The address of the page with the token: whoever opens it controls the deployment."""
+
+    def aclose(self) -> Awaitable[None]:
+        """Stop listening, and return when every connection has ended."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Int64
 
-from fakeserver.admission.exemptions import AddressRanges
+from fakeserver.admission.prioritization import AddressRanges
 from fakeserver.admission.progress import CONNECTION_RATE
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.deployment.doors import Door
@@ -22,7 +22,7 @@ from fakeserver.waiting.pause import Await, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.admission.rate_limiter import RateLimiter, Reserved, Verdict
     from fakeserver.deployment.server import Server
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.connection_state import ConnectionState
-from fakeserver.access.session import is_local
-from fakeserver.admission import warnings
+from fakeserver.access.session import ConnectionState, is_local
+from fakeserver.admission import controls
 from fakeserver.deployment import ttl
-from fakeserver.deployment.counters import Counters
+from fakeserver.deployment.counters import Counters, LogTally
 from fakeserver.deployment.doors import Door, Doors
-from fakeserver.deployment.logs.log_lines import COUNTED, LOGGED, LogTally, lines_of
+from fakeserver.deployment.logs.log_lines import COUNTED, LOGGED, lines_of
 from fakeserver.deployment.on_loop import on_loop
 from fakeserver.deployment.outages import Outages
 from fakeserver.deployment.records.events import FailPointSet, ParameterSet, ServerChanged
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
     from fakeserver.access.users import UserStore
-    from fakeserver.admission.warnings import Warned
+    from fakeserver.admission.controls import Warned
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.logs.server_log import ServerLog
     from fakeserver.deployment.parts import Parts
@@ -140,7 +139,7 @@ class Node(Owner):
         self.shards = process.shards
         self.cursors.timeout = self.parameters["cursorTimeoutMillis"] / 1000
         self._configure_fail_points_of_start()
-        self._warn(warnings.at_start(self.parameters, self.profile))
+        self._warn(controls.at_start(self.parameters, self.profile))
         table = self._parts.commands
         if not self.parameters["enableTestCommands"]:
             table = table.without_test_commands()
@@ -159,7 +158,7 @@ class Node(Owner):
             self.cluster.ttl.parameters_changed(self, names)
         if self.shards is not None and names & OF_SHARDS:
             self.shards.reconfigure()
-        self._warn(warnings.on_change(names, self.parameters, self.profile))
+        self._warn(controls.on_change(names, self.parameters, self.profile))
 
     def _warn(self, warned: Iterable[Warned]) -> None:
         for component, number, message, attr in warned:

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.deployment.doors import Door
     from fakeserver.deployment.establishment import Gate
-    from fakeserver.deployment.flow_monitor import FlowMonitor
-    from fakeserver.deployment.logs.profiling import Profiling
+    from fakeserver.deployment.logs.server_log import Profiling
+    from fakeserver.deployment.monitors import FlowMonitor
     from fakeserver.deployment.server import SlownessPart
     from fakeserver.deployment.shard_clients import Shards
     from fakeserver.idl.command_table import CommandTable
     from fakeserver.request.pipeline import Pipeline
     from fakeserver.sessions.cursors import CursorStore
-    from fakeserver.sessions.transaction_router import TransactionRouter
+    from fakeserver.sessions.transactions import TransactionRouter
     from fakeserver.settings.failpoints import FailPointRegistry
     from fakeserver.settings.server_parameters import ServerParameters
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.deployment.counters import Counters
     from fakeserver.deployment.doors import Doors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.connection_state import ConnectionState
+from fakeserver.access.session import ConnectionState
 from fakeserver.admission.invocations import RELEASING
 from fakeserver.admission.shard_retries import RetryParameters, ShardClient
 

@@ -33,18 +33,19 @@ from __future__ import annotations
 import asyncio
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
+from fakeserver.admission.invocations import writes
+from fakeserver.admission.parameters import AT_ONCE, RequestPlace, ends_with_client, noticed_at
 from fakeserver.admission.rate_limiter import ADMITTED, REJECTED
 from fakeserver.deployment.doors import Door
 from fakeserver.deployment.establishment import Establishment
 from fakeserver.deployment.records.events import ConnectionAccepted, ConnectionClosed
 from fakeserver.errors import CommandError
 from fakeserver.network.first_bytes import Greeting, Refusal
-from fakeserver.network.loss_watch import LEFT, LossWatch
-from fakeserver.network.outflow import Inflow, Outflow
+from fakeserver.network.transport import TransportAbove, is_reset
 from fakeserver.request.context import REQUESTS, RequestContext
-from fakeserver.request.pipeline import RESPOND, Disconnect
+from fakeserver.request.pipeline import RESPOND, Disconnect, Step
 from fakeserver.request.response import ANSWERED_OTHERWISE, end, reject
 from fakeserver.settings.failpoints import DELAY_OR_FAIL_SEND, FROM_LOAD_BALANCER_PORT
 from fakeserver.waiting.interrupts import Worker
@@ -53,15 +54,17 @@ from fakeserver.waiting.turns import is_short
 from mongowire.codes import ErrorCode
 from mongowire.connection import Envelope, Signal, WireConnection
 from mongowire.errors import RemoteProtocolError
-from mongowire.header import HEADER_SIZE
+from mongowire.framing import HEADER_SIZE
 from mongowire.messages import OpCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.deployment.node import Node
+    from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.pipeline import Action
+
 
 _MSG: Final = int(OpCode.MSG)
 _new: Final = tuple.__new__
@@ -447,3 +450,196 @@ class Connection(asyncio.Protocol):
         self.node.record(ConnectionClosed(self.state.id, reason))
         if self._watch.lost:
             self.node.forget(self)
+
+
+# The bytes that leave a connection: replies to requests that came together go together.
+
+
+_MOST_BYTES: Final = 1 << 16
+"""The bytes that are kept back at most, before the transport says whether it takes more."""
+
+
+class Outflow:
+    """The replies that are kept back, to leave in one piece."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        """The transport for which replies are kept; None where each is to leave at once."""
+        self._kept: list[bytes] = []
+        self._size = 0
+
+    def joining(self, transport: asyncio.Transport) -> Self:
+        """Keep what is written inside.
+
+        What stands in front of a socket looks at each message, so for that nothing is kept.
+        """
+        self.transport = None if isinstance(transport, TransportAbove) else transport
+        return self
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Send what was kept."""
+        self.flush()
+        self.transport = None
+
+    def write(self, data: bytes, transport: asyncio.Transport) -> None:
+        """Keep a reply, unless something has come to stand in front of the socket meanwhile."""
+        if transport is not self.transport:
+            self.flush()
+            transport.write(data)
+            return
+        self._kept.append(data)
+        self._size += len(data)
+        if self._size > _MOST_BYTES:
+            self.flush()
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether a reply is kept for nobody: the client has reset the connection.
+
+        A server learns this when it writes that reply, and reads no request more.
+        """
+        return bool(self._kept) and self.transport is not None and is_reset(self.transport)
+
+    def flush(self) -> None:
+        """Send what was kept."""
+        if self._kept and self.transport is not None:
+            kept, self._kept, self._size = self._kept, [], 0
+            self.transport.write(b"".join(kept))
+
+
+# The bytes that are read from a connection while a request of it is under way.
+
+_READ_AHEAD_BYTES: Final = 1 << 20
+"""The bytes that are read behind a request that is under way, before reading stops."""
+
+
+class Inflow:
+    """The bytes that a transport delivers: up to a bound beyond what the connection can take now."""
+
+    def __init__(self) -> None:
+        self._reading = True
+        """The transport delivers bytes."""
+        self._unread = 0
+        """The bytes that arrived while the connection was busy."""
+
+    def read_ahead(self, transport: asyncio.Transport, count: int) -> None:
+        """Take note of bytes that wait behind a request."""
+        # Not stopped at once: only while it reads does the transport notice that the client has left.
+        self._unread += count
+        if self._unread > _READ_AHEAD_BYTES:
+            self.stop(transport)
+
+    def caught_up(self) -> None:
+        """Take note that nothing waits any more."""
+        self._unread = 0
+
+    def stop(self, transport: asyncio.Transport) -> None:
+        """Have the transport deliver nothing."""
+        if self._reading:
+            self._reading = False
+            transport.pause_reading()
+
+    def go_on(self, transport: asyncio.Transport) -> None:
+        """Have the transport deliver again."""
+        if not self._reading:
+            self._reading = True
+            transport.resume_reading()
+
+
+# The wait for the instant at which a server notices that the client of a connection has gone.
+
+
+_PLACES: Final = {
+    Step.RULES: RequestPlace.HELD,
+    Step.EXECUTION_CONTROL: RequestPlace.QUEUED,
+    Step.EXECUTE: RequestPlace.QUEUED,
+    Step.WRITE_CONCERN: RequestPlace.BEHIND,
+}
+
+
+def loss_noticed_at(request: RequestContext, now: float) -> float:
+    """Return when the server notices that a request's client has gone (`abandonedRequests`).
+
+    That is `now` for at once and inf for never, for as long as the request waits where it does.
+    """
+    # Unknown as long as the message is unread.
+    spec: CommandSpec | None = getattr(request, "spec", None)
+    marked = spec is not None and ends_with_client(
+        spec.name,
+        writes=writes(spec.name, request.command or {}),
+        exhaust=request.is_continuation,
+    )
+    served_since = request.admission.served_since
+    # What gave way has worked since it came, or nearly so.
+    since = request.arrived if served_since is None else served_since
+    when = request.node.parameters["abandonedRequests"]
+    return noticed_at(when, _place(request), marked=marked, since=since, now=now)
+
+
+def _place(request: RequestContext) -> RequestPlace:
+    if request.paused is None or request.admission.served_since is not None:
+        return RequestPlace.WORKING
+    return _PLACES.get(request.paused.step, RequestPlace.AHEAD)
+
+
+LEFT: Final = "peer"
+"""The reason of a connection that ends because its client has gone."""
+
+
+class LossWatch:
+    """What a connection knows of the loss of its client: that it has gone, and when that is noticed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.lost = False
+        """The client has gone, and what it sent goes on: replies are sent nowhere."""
+        self.has_missed_reply = False
+        """It did not get a reply: a server that cannot send one reads no further request."""
+        self._check: Pause | None = None
+        self._due = math.inf
+        """The instant of that check."""
+
+    def begin(self) -> bool:
+        """Take note that the client has gone; return whether anything goes on without it."""
+        node = self._connection.node
+        if not self._connection.outlives_client or node.parameters["abandonedRequests"] == AT_ONCE:
+            return False
+        request = self._connection.waiting
+        if request is not None and node.ready:
+            now = node.clock.now()
+            if loss_noticed_at(request, now) <= now:
+                return False
+        self.lost = True
+        self.look()
+        return True
+
+    def misses_reply(self) -> bool:
+        """Take note that a reply has nowhere to go; return whether that is so."""
+        self.has_missed_reply = self.has_missed_reply or self.lost
+        return self.lost
+
+    def look(self) -> None:
+        """Have a loss noticed in time, now that the connection's request waits for something else."""
+        due = self._due
+        self.end()
+        node, request = self._connection.node, self._connection.waiting
+        if request is None:
+            return
+        now = node.clock.now()
+        # A check that came due during a turn of the request is made behind it.
+        self._due = now if due <= now else loss_noticed_at(request, now)
+        if self._due <= now:
+            self._connection.notice_loss()
+        elif self._due < math.inf:
+            self._check = Pause(node, self._connection.notice_loss, Await(until=self._due))
+
+    def end(self) -> None:
+        """Watch no more."""
+        self._due = math.inf
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None

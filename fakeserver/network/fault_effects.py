@@ -17,7 +17,7 @@ from mongowire.connection import Envelope, WireConnection
 from mongowire.documents import arguments
 from mongowire.documents.errors import ControlError, unknown
 from mongowire.errors import RemoteProtocolError
-from mongowire.header import HEADER, HEADER_SIZE, OpCode
+from mongowire.framing import HEADER, HEADER_SIZE, OpCode
 from mongowire.messages import CHECKSUM_PRESENT, checksum_of
 
 if TYPE_CHECKING:

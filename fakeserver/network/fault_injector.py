@@ -14,24 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.network.fault_effects import ConnectionEnd
-from fakeserver.network.fault_layer import FaultTransport, FirstLayer, Layer
+from fakeserver.network.fault_layer import FaultTransport, FirstLayer, Layer, Send, Wait, reply_steps, wait_of
 from fakeserver.network.fault_requests import Reached, Requests
-from fakeserver.network.fault_steps import Send, Wait, reply_steps, wait_of
 from fakeserver.network.faults import FaultPhase
 from fakeserver.network.transport import TransportAbove
 from mongowire.codes import ErrorCode
 from mongowire.documents import arguments
 from mongowire.documents.errors import ControlError, unknown
-from mongowire.header import HEADER, HEADER_SIZE, OpCode
+from mongowire.framing import HEADER, HEADER_SIZE, OpCode
 from mongowire.messages import MORE_TO_COME
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fakeserver.network.fault_layer import Connected
+    from fakeserver.network.fault_layer import Connected, Step
     from fakeserver.network.fault_registry import FaultRegistry, Hit
-    from fakeserver.network.fault_steps import Step
     from fakeserver.network.faults import Fault
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from fakeserver.network.faults import FaultPhase
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import RemoteProtocolError
-from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
+from mongowire.framing import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OpCode
 from mongowire.messages import MORE_TO_COME, OpMsg, OpQuery
 
 if TYPE_CHECKING:

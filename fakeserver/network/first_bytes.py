@@ -17,11 +17,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mongowire.codes import ErrorCode
-from mongowire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE
+from mongowire.framing import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE
 from mongowire.tls import HANDSHAKE_RECORD
 
 if TYPE_CHECKING:
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.deployment.node import Node
     from mongowire.connection import WireConnection
 

@@ -10,7 +10,7 @@ from fakeserver.deployment.spec import TlsMode
 from fakeserver.network.first_bytes import Refusal, Speech, speech_of
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from mongowire.codes import ErrorCode
-from mongowire.header import HEADER_SIZE
+from mongowire.framing import HEADER_SIZE
 from mongowire.tls import TlsSession
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from fakeserver.waiting.bystanders import aside
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import InvalidMessage, RemoteProtocolError
-from mongowire.header import OpCode
+from mongowire.framing import OpCode
 
 if TYPE_CHECKING:
     import asyncio

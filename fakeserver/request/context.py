@@ -18,16 +18,16 @@ from mongowire.messages import OpCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.admission.rate_limiter import Reserved
     from fakeserver.admission.shard_retries import ShardClient, ShardOperation
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
-    from fakeserver.idl.concerns import WriteConcern
+    from fakeserver.idl.generic_arguments import WriteConcern
     from fakeserver.request.pipeline import Paused
     from fakeserver.rules.book import Ruling
-    from fakeserver.sessions.transaction_router import Routed
+    from fakeserver.sessions.transactions import Routed
     from fakeserver.settings.failpoints import CommandFault
     from fakeserver.storage.port.oplog import OpTime
     from mongowire.connection import Envelope

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Container
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.deployment.node import Node
     from fakeserver.deployment.server import OpenConnection
     from fakeserver.request.context import RequestContext

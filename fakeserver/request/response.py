@@ -16,17 +16,16 @@ from fakeserver.admission.progress import REJECTED, REQUEST_RATE
 from fakeserver.deployment.records.journal import COMMAND_FINISHED
 from fakeserver.errors import CommandError
 from fakeserver.settings.failpoints import DO_NOT_SET_MORE_TO_COME
-from fakeserver.storage.values.sizes import MAX_INTERNAL_BYTES, invalid_size
+from fakeserver.storage.values.limits import MAX_INTERNAL_BYTES, invalid_size
 from mongowire.codes import Category, ErrorCode, is_in
 from mongowire.errors import LocalProtocolError
-from mongowire.framing import elements_of, extended
-from mongowire.header import HEADER_SIZE, MAX_MESSAGE_SIZE
+from mongowire.framing import HEADER_SIZE, MAX_MESSAGE_SIZE, elements_of, extended
 from mongowire.messages import CHECKSUM_PRESENT, EXHAUST_ALLOWED, MORE_TO_COME, OpCode, OpMsg, OpReply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.deployment.node import Node
     from mongowire.connection import Envelope, WireConnection
 

@@ -11,7 +11,7 @@ from fakeserver.sessions.session import parse_session_id, session_key
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.deployment.node import Node
 
 

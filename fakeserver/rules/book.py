@@ -14,17 +14,15 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.rules.attempts import Attempts
 from fakeserver.rules.holding import Held, HeldRequest
-from fakeserver.rules.rule import CONNECTING, CONTROLLING, Ending, times
+from fakeserver.rules.rule import CONNECTING, CONTROLLING, Attempts, Ending, times
 from mongowire.documents.errors import ControlError, unknown
 from mongowire.documents.occurrence import OccurrenceCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from fakeserver.rules.attempts import OperationAttempt
-    from fakeserver.rules.rule import Answer, Asked, Conditions, Effects, Rule
+    from fakeserver.rules.rule import Answer, Asked, Conditions, Effects, OperationAttempt, Rule
     from mongowire.ports import Rng
 
 

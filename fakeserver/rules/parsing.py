@@ -26,9 +26,8 @@ from fakeserver.rules.rule import (
 from fakeserver.storage.filters.matching import compile_filter
 from mongowire.codes import ErrorCode, Label, code_name
 from mongowire.documents import arguments
-from mongowire.documents.errors import ControlError, unknown
+from mongowire.documents.errors import ControlError, nearest, unknown
 from mongowire.documents.occurrence import Occurrence, check_exclusive
-from mongowire.documents.suggestions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

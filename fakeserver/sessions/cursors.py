@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.values.limits import Room, surely_fit
 from fakeserver.storage.values.pacing import PACE
-from fakeserver.storage.values.sizes import Room, surely_fit
 from fakeserver.waiting.interrupts import check_for_interrupt
 from mongowire.codes import ErrorCode
 

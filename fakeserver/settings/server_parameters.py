@@ -12,7 +12,7 @@ from fakeserver.profile import WIRE_50
 from fakeserver.settings import log_components, without_effect
 from fakeserver.settings.declaration import Parameter
 from mongowire.codes import ErrorCode
-from mongowire.header import MAX_MESSAGE_SIZE
+from mongowire.framing import MAX_MESSAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -16,10 +16,16 @@ from fakeserver.stages.admission import (
 )
 from fakeserver.stages.authorization import AdminDatabase, Authentication, Authorization
 from fakeserver.stages.concerns import ReadConcernCheck, WriteConcernCheck, WriteConcernWait
-from fakeserver.stages.eligibility import Deadline, Eligibility, ReplicaState, SessionFields, TimeLeft
+from fakeserver.stages.eligibility import (
+    ClientMetadata,
+    Deadline,
+    Eligibility,
+    ReplicaState,
+    SessionFields,
+    TimeLeft,
+)
 from fakeserver.stages.execution import Execute
 from fakeserver.stages.failpoints import FailPoints, HelloFailPoints
-from fakeserver.stages.metadata import ClientMetadata
 from fakeserver.stages.parsing import ApiVersion, Lookup, Parse, ValidateBody
 from fakeserver.stages.replying import ClusterTimeGossip, ErrorLabels, LargeReplies, SlowQueries
 from fakeserver.stages.routing import RewriteStateChanges, Routing

@@ -36,7 +36,7 @@ from mongowire.messages import MORE_TO_COME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fakeserver.access.connection_state import ConnectionState
+    from fakeserver.access.session import ConnectionState
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.execution_control import Ticket
     from fakeserver.admission.invocations import TicketPool

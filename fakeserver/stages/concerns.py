@@ -18,8 +18,8 @@ from bson import Timestamp
 from fakeserver.deployment.replication.default_concerns import unmet_for_good
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
-from fakeserver.idl.concerns import LEVELS, TIMES, WriteConcern, read_concern_not_supported
 from fakeserver.idl.fields import type_name
+from fakeserver.idl.generic_arguments import LEVELS, TIMES, WriteConcern, read_concern_not_supported
 from fakeserver.request.context import Acknowledgement
 from fakeserver.request.labels import COMMIT_OR_ABORT
 from fakeserver.request.pipeline import PASS, Action, Stage, Step

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.context import CommandContext
 from fakeserver.errors import CommandError
-from fakeserver.idl.api_version import declared
 from fakeserver.idl.fields import first_argument
+from fakeserver.idl.generic_arguments import declared
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Stage, Step
 from fakeserver.sessions.session import RetryableWrite, Use
-from fakeserver.sessions.transaction_router import recover
-from fakeserver.sessions.transactions import as_of
+from fakeserver.sessions.transactions import as_of, recover
 from fakeserver.settings.failpoints import (
     DISABLE_AWAIT_DATA,
     FAIL_AFTER_SESSION_CHECK_OUT,
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from fakeserver.request.context import RequestContext
     from fakeserver.request.stage import Enter, Shape
     from fakeserver.sessions.session import Session
-    from fakeserver.sessions.transaction_router import Routed, TransactionRouter
-    from fakeserver.sessions.transactions import Transaction
+    from fakeserver.sessions.transactions import Routed, Transaction, TransactionRouter
     from fakeserver.storage.store.catalog import Catalog
 
 

@@ -13,10 +13,8 @@ from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
 
 from fakeserver.commands.writes.writing import MAX_BATCH
 from fakeserver.errors import CommandError
-from fakeserver.idl.api_version import FIELDS
-from fakeserver.idl.fields import check_target, duplicate_field, type_name
-from fakeserver.idl.read_preference import check_read_preference
-from fakeserver.idl.shapes import Checks, checks_of
+from fakeserver.idl.fields import Checks, check_target, checks_of, duplicate_field, type_name
+from fakeserver.idl.generic_arguments import FIELDS, check_read_preference
 from fakeserver.profile import WIRE_50
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from fakeserver.waiting.interrupts import in_steps, interruptible

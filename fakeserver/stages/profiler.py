@@ -10,7 +10,7 @@ import datetime as dt
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.deployment.logs.profiling import Profiling
+from fakeserver.deployment.logs.server_log import Profiling
 from fakeserver.errors import CommandError
 from fakeserver.request.operations import describe, originating
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step

@@ -16,8 +16,7 @@ from bson import json_util
 
 from harness.adapters.base import LOG_MESSAGE, SPAN, Feature
 from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS, SDAM_EVENTS
-from mongowire.documents.errors import dotted
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from harness.adapters.lines import Hello
-    from harness.testing.adapter_entities import Check
+    from harness.testing.adapter_basics import Check
 
 
 _NONSENSE: Final = (LookupError, TypeError, ValueError, AttributeError)

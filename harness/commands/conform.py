@@ -45,15 +45,14 @@ from harness.flake_lab.run import LabRun
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
 from harness.running import interruption
-from harness.running.collecting import collecting_seldom, never_collecting
 from harness.running.conformance import Conformance
 from harness.running.discovery import BadInputError, bundled_root
 from harness.running.drafting import drafted
-from harness.running.expectations import ExpectationsError, of_adapter
+from harness.running.expectations import ExpectationsError, nowhere, of_adapter
 from harness.running.plan import Load, Settings, forget, left_out, load_all, plan
+from harness.running.processes import collecting_seldom, never_collecting
 from harness.running.result import ExitCode
 from harness.running.run import RERUNS, PreparedRun
-from harness.running.unmatched import nowhere
 from harness.running.watch import watch
 from harness.unified import loops
 from mongowire.whole_file import check_writable

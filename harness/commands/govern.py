@@ -10,7 +10,7 @@ import click
 from driver.errors import DriverError
 from harness.commands.options.types import Duration, Seconds
 from harness.overload.policy import POLICIES, Decision, Governor
-from harness.overload.policy.readings import CannotGovernError
+from harness.overload.policy.policies import CannotGovernError
 from harness.report.progress import work
 from harness.running import cancelling
 from harness.running.result import ExitCode

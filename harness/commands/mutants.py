@@ -24,7 +24,7 @@ from harness.report.outputs import writing
 from harness.report.progress import is_animated, work
 from harness.running import keywords
 from harness.running.discovery import BadInputError
-from harness.running.processors import processors
+from harness.running.processes import processors
 from harness.running.result import ExitCode
 from mongowire.whole_file import write_whole
 

@@ -17,7 +17,7 @@ from harness.deployments.targets import NAMES
 from harness.report.outputs import writing
 from harness.running.plan import Settings
 from harness.unified.server_side.oracles import ORACLES
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.explaining.cause import Cause
+from harness.explaining.seen_case import Cause
 from harness.unified.matching.matcher import missing
 from harness.unified.server_side.attempts import jitter_factors, milliseconds, value_at
 from harness.unified.server_side.comparison import AttemptComparison

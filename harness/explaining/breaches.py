@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.explaining.cause import Cause
+from harness.explaining.seen_case import Cause
 from harness.explaining.server_causes import stale_connection
 from harness.unified.server_side.attempt import DISCONNECT
 from harness.unified.server_side.attempts import milliseconds
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from harness.explaining.seen_case import SeenCase, SeenStep
     from harness.unified.server_side.attempt import JudgedAttempt
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
 
 _CHANCE: Final = 0.001
 """The probability below which waits that are all so short are no chance: jitter is uniform."""

@@ -14,7 +14,7 @@ from driver.editions import DEFAULT, EDITIONS
 from driver.policy.backpressure import Backoff
 from harness.explaining.attempt_causes import attempt_causes
 from harness.explaining.breaches import breaches
-from harness.explaining.cause import Cause
+from harness.explaining.seen_case import Cause
 from harness.explaining.server_causes import server_side_causes
 from harness.explaining.text import as_document, outcome_of
 from harness.unified.observation import KINDS

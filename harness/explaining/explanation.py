@@ -19,8 +19,8 @@ from harness.unified.server_side.section_rows import SectionComparison
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.explaining.cause import Cause
     from harness.explaining.journal import CaseTimeline
+    from harness.explaining.seen_case import Cause
     from harness.formats.reading import AnyCase
     from harness.running.result import Result
     from harness.unified.account import Account

@@ -27,8 +27,7 @@ from fakeserver.deployment.records.events import (
     to_document,
 )
 from harness.adapters.base import LOG_MESSAGE, SPAN
-from harness.explaining.folding import FOLDED, folded
-from harness.explaining.text import RELAXED, as_document, describe, outcome_of, shortened
+from harness.explaining.text import FOLDED, RELAXED, as_document, describe, folded, outcome_of, shortened
 from harness.running.result import Moment
 from harness.unified.model import ExpectedEvent, Operation
 from mongowire.whole_file import write_whole

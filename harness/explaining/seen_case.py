@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from harness.adapters.base import EntityKind
 from harness.unified.server_side.attempt import attempts_of
-from harness.unified.server_side.connections import lives_of
+from harness.unified.server_side.connection_judge import lives_of
 from harness.unified.server_side.grouping import by_operation
 from harness.unified.server_side.rules import EDITIONS, Timing
 from harness.unified.server_side.seen import connections_of, requests_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.unified.account import PerformedOperation
     from harness.unified.model import Case, EntitySpec
     from harness.unified.server_side.attempt import JudgedAttempt
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.rules import JudgedEdition
     from harness.unified.server_side.seen import SeenRequest
 
@@ -117,3 +117,21 @@ def _client_of(step: PerformedOperation, created: Sequence[tuple[int, EntitySpec
 def _app_name(client: EntitySpec) -> str | None:
     name: str | None = client.body.get("uriOptions", {}).get("appName")
     return name
+
+
+# A likely cause of a failure: what the driver did, the rules that forbid it, and a sentence of evidence.
+
+
+class Cause(NamedTuple):
+    """What a driver did wrong.
+
+    `name` is the same for every case with this cause ("no backoff"), `text` the sentence that the events of
+    this case prove. `rules` are the ids of rules.yml that forbid it; none where no numbered rule does.
+    """
+
+    name: str
+    text: str
+    rules: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.text} [{', '.join(self.rules)}]" if self.rules else self.text

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harness.explaining.folding import Fold, folded
+from harness.explaining.text import Fold, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

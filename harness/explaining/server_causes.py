@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind
-from harness.explaining.cause import Cause
+from harness.explaining.seen_case import Cause
 from harness.unified.matching.matcher import missing
 from harness.unified.model import nested
-from harness.unified.server_side.connection_judge import ConnectionComparison
-from harness.unified.server_side.connections import NOBODY
+from harness.unified.server_side.connection_judge import NOBODY, ConnectionComparison
 from harness.unified.server_side.metrics import MetricComparison
 
 if TYPE_CHECKING:
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
     from harness.explaining.causes import Evidence
     from harness.unified.model import Case
-    from harness.unified.server_side.connection_judge import WrongConnections
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife, WrongConnections
 
 _AVAILABLE_SECONDS: Final = 0.01
 """How long a connection must have had no request to be called idle: an operation may hold it a little."""

@@ -6,9 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from harness.unified.matching.mismatch import Mismatch
+from driver.errors import DriverError
+from harness.adapters.base import OperationFailed, UnsupportedOperation
+from harness.unified.errors import ScenarioError
+from harness.unified.matching.matcher import Mismatch
 from harness.unified.model import UNSET
-from harness.unified.outcome import CaseFailedError
+from harness.unified.outcome import CaseFailedError, CaseOutcome, CaseSkippedError, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from harness.unified.deployment import Deployment
     from harness.unified.matching.comparison import Comparison
     from mongowire.documents.marks import Location, Marked
+
 
 DRIVER: Final = "driver"
 """The name under which what the driver published stands in a timeline."""
@@ -99,3 +103,57 @@ def require(expected: Marked, actual: Any, *, wanted: Any = UNSET, of: str = "")
     if actual != value:
         whose = f"{of}: " if of else ""
         raise failure(expected, f"{whose}expected {value!r}, got {actual!r}", wanted=value, actual=actual)
+
+
+# Runs cases of the formats that drive parts of a driver, and says how they ended.
+
+
+_ENDS = (
+    *(CaseFailedError, CaseSkippedError, ScenarioError),
+    *(DriverError, OperationFailed, UnsupportedOperation),
+)
+
+
+def run_alone(case: FormatCase, account: Account) -> CaseOutcome:
+    """Run a case that needs no server; `account` keeps what was done and seen."""
+    assert case.runs.alone is not None
+    notes = Notes(account)
+    try:
+        case.runs.alone(notes)
+    except _ENDS as error:
+        return _ended(case, error, notes)
+    return CaseOutcome(Status.PASSED, **_seen(notes))
+
+
+async def run_on_server(
+    case: FormatCase, deployment: Deployment, adapter: DriverAdapter, account: Account
+) -> CaseOutcome:
+    """Run a case on a deployment with a driver, which is left open; `account` as above."""
+    assert case.runs.on_server is not None
+    notes = Notes(account)
+    try:
+        await case.runs.on_server(deployment, adapter, notes)
+    except _ENDS as error:
+        return _ended(case, error, notes)
+    return CaseOutcome(Status.PASSED, **_seen(notes))
+
+
+def _seen(notes: Notes) -> dict[str, Any]:
+    return {"events": notes.account.heard(), "comparisons": tuple(notes.comparisons)}
+
+
+def _ended(case: FormatCase, error: Exception, notes: Notes) -> CaseOutcome:
+    seen = _seen(notes)
+    match error:
+        case CaseSkippedError() | UnsupportedOperation():
+            return CaseOutcome(Status.SKIPPED, str(error), location=case.location)
+        case CaseFailedError():
+            place = error.location or case.location
+            return CaseOutcome(Status.FAILED, error.reason, error.mismatch, place, **seen)
+        case ScenarioError():
+            hint = f" ({error.fix})" if error.fix else ""
+            place = error.location or case.location
+            return CaseOutcome(Status.ERROR, f"{error.message}{hint}", location=place, **seen)
+        case _:
+            why = f"the driver raised {type(error).__name__}: {error}"
+            return CaseOutcome(Status.FAILED, why, location=case.location, **seen)

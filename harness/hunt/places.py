@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.rules.attempts import Attempts, OperationAttempt
+from fakeserver.rules.rule import Attempts, OperationAttempt
 from harness.hunt.shapes import namespace_of, shape_of
 
 if TYPE_CHECKING:

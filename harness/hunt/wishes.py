@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.hunt.faults import BY_NAME, FAULTS
 from harness.hunt.places import Place
 from harness.hunt.wire import Strike
-from harness.running.processors import processors
+from harness.running.processes import processors
 from mongowire.documents.errors import unknown
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from harness.lint.findings import Finding, Problem
 from harness.lint.remains import NAMING, Remains
 from harness.lint.rules import RULES
 from harness.lint.scenario import LintedScenario
-from harness.running.collecting import never_collecting
+from harness.running.processes import never_collecting
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_text, text_of

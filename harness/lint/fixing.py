@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from harness.lint.engine import ALL, lint_text
+from mongowire.documents.errors import is_slip, meant_by
 from mongowire.documents.reader import encoding_of
-from mongowire.documents.suggestions import is_slip, meant_by
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from harness.overload.plan import step
-from harness.overload.played import capacity, play
 from harness.overload.policy import Aimd, FollowThroughput
-from harness.overload.trial import Trial
+from harness.overload.trial import Trial, capacity, play
 from harness.pages import chart, frame
 from harness.pages.chart import Instant, Level, Line, Panel
 

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections import Counter
+from contextlib import contextmanager, suppress
 from math import inf
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
 
 from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.deployment.spec import ClusterSpec
 from harness.overload.operations import FoldedRecord
-from harness.overload.shop import Shop
 from harness.running import interruption
 from mongowire.system import SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fakeserver.deployment.records.operations import OperationTotals
+
 
 _TO_CLICK: Final = (
     "the primary, then stepDown: orders wait for the next one, and none fails",
@@ -81,3 +87,65 @@ def _watch(shop: Shop, totals: OperationTotals, seconds: float | None) -> None:
             f" {totals.requests} requests"
         )
         click.echo(f"\r\x1b[K{line}" if is_watched else line, nl=not is_watched)
+
+
+# A small shop: clients that look at a shelf, order and count the stock, and what they met meanwhile.
+#
+# It is what `pushbackd demo` watches: an ordinary application on PyMongo, with a driver's defaults.
+
+
+_CUSTOMERS: Final = 3
+_PAUSE: Final = 0.1
+"""Seconds between two orders of a customer."""
+
+_SHELF: Final = ("apples", "bread", "cheese", "dates")
+
+
+class Shop:
+    """Customers in threads. `orders` were confirmed; `failures` counts the kinds of errors they were told."""
+
+    def __init__(self, uri: str) -> None:
+        self.orders = 0
+        self.failures: Counter[str] = Counter()
+        self._uri = uri
+        self._counting = threading.Lock()
+        self._closing = threading.Event()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Let the customers in; on leaving, return when they are gone."""
+        with MongoClient[dict[str, Any]](self._uri, appname="shop") as client:
+            shelf = client.shop.shelf
+            shelf.insert_many([{"_id": name, "stock": 1_000_000} for name in _SHELF])
+            customers = [
+                threading.Thread(target=self._customer, args=(client, number), name=f"customer {number}")
+                for number in range(_CUSTOMERS)
+            ]
+            for each in customers:
+                each.start()
+            try:
+                yield
+            finally:
+                self._closing.set()
+                # Whoever still waits for a server is told that the client is closed.
+                client.close()
+                for each in customers:
+                    each.join()
+
+    def _customer(self, client: MongoClient[dict[str, Any]], number: int) -> None:
+        shop = client.shop
+        visit = 0
+        while not self._closing.wait(_PAUSE):
+            name = _SHELF[(visit + number) % len(_SHELF)]
+            visit += 1
+            try:
+                shop.shelf.find_one({"_id": name})
+                shop.orders.insert_one({"of": name, "customer": number})
+                shop.shelf.update_one({"_id": name}, {"$inc": {"stock": -1}})
+            except PyMongoError as error:
+                if not self._closing.is_set():
+                    with self._counting:
+                        self.failures[type(error).__name__] += 1
+            else:
+                with self._counting:
+                    self.orders += 1

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.overload.plan import ramp, spike, step
-from harness.overload.played import capacity, play
 from harness.overload.policy import POLICIES
-from harness.overload.trial import Trial
+from harness.overload.trial import Trial, capacity, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import fakeserver
 from harness.overload.open_loop import OpenLoop, RequestOutcome
 from harness.overload.policy.engine import Governor
+from harness.running import cancelling
+from harness.sim import run_virtual
+from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from harness.overload.policy.engine import Decision
     from harness.overload.policy.policies import Policy
     from mongowire.ports import Clock, Network, Rng
+
 
 _FIND: Final = {"find": "things", "filter": {"_id": 1}, "$db": "db"}
 
@@ -146,3 +150,27 @@ async def _run_beside(stack: AsyncExitStack, governor: Governor) -> None:
             await task
 
     stack.push_async_callback(end)
+
+
+# Trials are played on one of two clocks: over TCP in real time, or in virtual time.
+
+
+_LIVE_CONCURRENCY = 5
+
+
+def capacity(*, live: bool) -> Capacity:
+    """Return the capacity of a trial's server, half as much where clients and server share a machine."""
+    return Capacity(concurrency=_LIVE_CONCURRENCY) if live else Capacity()
+
+
+def play(trial: Trial, *, live: bool, seed: int = 0) -> Report:
+    """Run a trial and return what came of it. Raises `Interrupted`."""
+    if live:
+        return cancelling.run(trial.run(network=TcpNetwork(), clock=SystemClock(), rng=SeededRng(seed)))
+    with cancelling.cancelling():
+        return run_virtual(
+            lambda world: cancelling.heard(
+                trial.run(network=world.network, clock=world.clock, rng=world.rng)
+            ),
+            seed=seed,
+        )

@@ -2,27 +2,154 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.deployments.targets import NO_SERVER
+from fakeserver.profile import PROFILES
+from harness.adapters.base import AdapterLost
+from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
+from harness.deployments.by_uri import ExternalUris, introduce
+from harness.deployments.survey import DeploymentError
+from harness.deployments.targets import NAMES, NO_SERVER, our_spelling, targets
 from harness.explaining.failure import explanation
 from harness.explaining.journal import two_columns
-from harness.pytest_plugin.session import PluginSession
+from harness.running import expectations
 from harness.running.discovery import is_scenario
-from harness.running.plan import loaded, plan
+from harness.running.executor import ItemExecutor
+from harness.running.plan import Settings, loaded, plan
 from harness.running.result import ResultStatus
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from harness.adapters.registry import DriverEntry
     from harness.pytest_plugin.options import PluginOptions
-    from harness.running.plan import Item, Settings
+    from harness.running.expectations import Expectations
+    from harness.running.plan import Item, Time
     from harness.running.result import Result
+
+
+# What a run of scenarios as items needs of this harness, made when the first scenario file is met.
+
+
+class PluginSession:
+    """The drivers, topologies and settings of a run, and the deployments that this process started."""
+
+    def __init__(self, options: PluginOptions) -> None:
+        self.options = options
+        self._executors: dict[Settings, ItemExecutor] = {}
+        self._infos: Mapping[str, DriverEntry] | None = None
+        self._expectations: dict[str, Expectations] = {}
+        self._target = ""
+
+    @property
+    def uris(self) -> ExternalUris | None:
+        """The connection strings of servers to run on, if any. Raises `UsageError` for a contradiction."""
+        try:
+            uris = ExternalUris.of(self.options.given("uri"), self.options.given("uri-multi"), os.environ)
+        except ValueError as error:
+            raise pytest.UsageError(f"pushbackd uri: {error}") from error
+        for name in ("topology", "profile"):
+            if uris and self.options.config.getoption(f"--pushbackd-{name}"):
+                raise pytest.UsageError(f"pushbackd uri: {name} is that of the servers: leave it out")
+        if uris and "virtual" in (self.options.config.getoption("--pushbackd-time") or ()):
+            raise pytest.UsageError("pushbackd uri: servers by URI run on the wall clock: no virtual time")
+        return uris
+
+    @property
+    def topologies(self) -> Sequence[str]:
+        """The deployments to run on. Raises `UsageError` for one that is not served, or cannot be used."""
+        if (uris := self.uris) is not None:
+            if not self._target:  # the servers are asked once
+                with _ending_without_servers():
+                    self._target = introduce(uris).target
+            return (self._target,)
+        names = _chosen("topology", map(our_spelling, self.options.values("topology")), NAMES)
+        return targets(names, profiles=_chosen("profile", self.options.values("profile"), PROFILES))
+
+    def runs(self) -> Iterator[tuple[dict[str, str], Settings]]:
+        """Yield the drivers (with their editions) and the settings of each kind of time."""
+        infos = self._drivers()
+        editions = _chosen("edition", self.options.values("edition"), EDITIONS)
+        commands = tuple((name, info.command) for name, info in infos.items() if info.command)
+        told = tuple((name, info.version) for name, info in infos.items() if info.version)
+        uris = self.uris
+        times = ("real",) if uris else _chosen("time", self.options.values("time"), ("real", "virtual"))
+        for time in dict.fromkeys((*times, "real")):
+            suited = {
+                name: next((edition for edition in editions if edition in info.editions), info.editions[0])
+                for name, info in infos.items()
+                if (time in times if info.virtual_time else time == "real")
+            }
+            if suited:
+                kind: Time = "virtual" if time == "virtual" else "real"
+                seed = self.options.whole("seed")
+                settings = Settings(time=kind, seed=seed, commands=commands, drivers=told)
+                yield (
+                    suited,
+                    replace(settings, uri=uris.uri, uri_multi=uris.uri_multi) if uris else settings,
+                )
+
+    def _drivers(self) -> Mapping[str, DriverEntry]:
+        """Return the chosen drivers by name; adapters of the user's introduce themselves once."""
+        if self._infos is None:
+            texts = self.options.values("adapter")
+            _chosen("adapter", texts, [*DRIVERS, *filter(is_driver, texts)])
+            try:
+                self._infos = drivers(texts)
+            except AdapterLost as lost:
+                raise pytest.UsageError(f"pushbackd adapter: {lost}") from lost
+        return self._infos
+
+    def expectations(self, adapter: str) -> Expectations:
+        """Return what an adapter is known to fail."""
+        if adapter not in self._expectations:
+            name = self.options.config.getini("pushbackd_expectations")
+            path = self.options.config.rootpath / name if name else None
+            self._expectations[adapter] = expectations.of_adapter(adapter, path)
+        return self._expectations[adapter]
+
+    def executor(self, settings: Settings) -> ItemExecutor:
+        """Return this process's executor for some settings, with its running deployments."""
+        if settings not in self._executors:
+            self._executors[settings] = ItemExecutor(settings)
+        return self._executors[settings]
+
+    def run(self, settings: Settings, item: Item) -> Result:
+        """Run an item. Ends the whole run when servers by URI do not answer."""
+        with _ending_without_servers():
+            return self.executor(settings).run(item)
+
+    def close(self) -> None:
+        """Stop everything."""
+        for executor in self._executors.values():
+            executor.close()
+        self._executors.clear()
+
+
+@contextmanager
+def _ending_without_servers() -> Iterator[None]:
+    """End the whole run, once, when servers by URI do not answer."""
+    try:
+        yield
+    except DeploymentError as error:
+        reason = f"pushbackd uri: {error}"
+        raise pytest.exit.Exception(reason, returncode=pytest.ExitCode.INTERRUPTED) from error
+
+
+def _chosen(name: str, texts: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    allowed, values = tuple(known), tuple(texts)
+    for value in values:
+        if value not in allowed:
+            raise pytest.UsageError(f"pushbackd {name}: '{value}' is none of {', '.join(allowed)}")
+    return tuple(dict.fromkeys(values))
+
 
 _SESSION = pytest.StashKey[PluginSession]()
 _WHOLE_VERBOSITY = 2
@@ -50,8 +177,8 @@ class ScenarioFile(pytest.File):
             raise self.CollectError(str(error)) from error
         session = self.config.stash[_SESSION]
         once: set[tuple[str, str]] = set()
-        for drivers, settings in session.runs():
-            for item in plan(cases, drivers=drivers, topologies=session.topologies):
+        for chosen, settings in session.runs():
+            for item in plan(cases, drivers=chosen, topologies=session.topologies):
                 if item.topology == NO_SERVER:  # a case without servers is the same in any kind of time
                     if (item.id, item.adapter) in once:
                         continue

@@ -13,9 +13,8 @@ import click
 
 from harness.deployments.targets import is_by_uri
 from harness.explaining.failure import explanation, side_by_side
-from harness.explaining.folding import folded
 from harness.explaining.journal import fits_two_columns, two_columns
-from harness.explaining.text import shown
+from harness.explaining.text import folded, shown
 from harness.report import skips
 from harness.report.diagnosis import behaves_like, failure_groups
 from harness.report.fitting import columns

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.running.cluster import on_cluster, result_of, threads_of
-from harness.running.futures import as_they_end
+from harness.running.cluster import as_they_end, on_cluster, result_of, threads_of
 from harness.running.plan import Item, Settings
 from harness.running.result import Result
 from harness.running.worker_pool import WorkerPool

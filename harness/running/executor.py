@@ -4,7 +4,7 @@ In real time a deployment serves one case after the other. A fake one is replace
 pass; servers by URI are cleaned, and asked anew if they do not answer. In virtual time each case has a loop,
 a network, a random number generator and a deployment of its own, made from the seed and the id of the case,
 so that nothing that ran before has an effect. A case that is skipped there needs no servers: what decides it
-is known from the first ones on which one was skipped (`harness.deployments.known`).
+is known from the first ones on which one was skipped (`harness.deployments.targets`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from harness.adapters.dialogue import AdapterDialogue
 from harness.adapters.registry import make_adapter
 from harness.deployments.embedded import embedded
 from harness.deployments.external import external
-from harness.deployments.known import KnownServers
-from harness.deployments.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
+from harness.deployments.targets import NO_SERVER, KnownServers, has_auth, is_by_uri, profile_of, topology_of
 from harness.explaining.blame import blame
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.explanation import explained, location_of, values_of
@@ -32,8 +31,7 @@ from harness.explaining.journal import CaseTimeline
 from harness.explaining.seen_case import SeenCase
 from harness.flake_lab.disturbed import run_disturbed
 from harness.flake_lab.network import DisturbedNetwork
-from harness.formats.case import FormatCase
-from harness.formats.running import run_alone, run_on_server
+from harness.formats.case import FormatCase, run_alone, run_on_server
 from harness.running import cancelling, interruption
 from harness.running.result import Result, ResultStatus
 from harness.sim.clock import NothingScheduled, Spinning
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     from fakeserver.deployment.records.journal import Record
     from fakeserver.network.wire_record import WireRecord
     from harness.adapters.base import DriverAdapter
-    from harness.explaining.cause import Cause
+    from harness.explaining.seen_case import Cause
     from harness.formats.reading import AnyCase
     from harness.running.plan import Item, Settings
     from mongowire.ports import Clock, Network, Rng

@@ -7,19 +7,24 @@ worker as long as a hundred cases.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from harness.running import interruption
+from harness.running.executor import ItemExecutor
 from harness.running.immediate_exit import SIGNALS
-from harness.running.worker_main import main
+from harness.running.plan import Item, Settings
+from harness.running.processes import collecting_seldom
 
 if TYPE_CHECKING:
     from typing import TextIO
+
 
 _STANDARD: Final = (0, 1, 2)
 
@@ -71,3 +76,27 @@ def _leave_the_parent() -> None:
 def _to(descriptor: int) -> TextIO:
     """Return a stream of lines: nothing is left to flush at the end."""
     return open(descriptor, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+# A worker process: items in on standard input, results out on standard output, one JSON document a line.
+#
+# The first line holds the settings of the run. The end of the input ends the worker, so that it never
+# outlives the process that started it.
+
+
+def main() -> None:
+    """Serve one run, until its input ends or SIGTERM comes; then no deployment and no adapter is left."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a driver prints must not be taken for a result
+    with suppress(interruption.Interrupted, BrokenPipeError), interruption.listening(), answers:
+        settings = Settings.from_dict(json.loads(sys.stdin.readline()))
+        with ItemExecutor(settings) as executor, collecting_seldom():
+            signal.signal(signal.SIGINT, lambda *_: executor.loops.end())
+            for line in sys.stdin:
+                result = executor.run(Item(**json.loads(line)))
+                answers.write(json.dumps(result.to_dict()) + "\n")
+                answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -24,9 +24,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from harness.running import cancelling, interruption
-from harness.running.collecting import collecting_seldom
 from harness.running.plan import longest_first
-from harness.running.processors import processors
+from harness.running.processes import collecting_seldom, processors
 from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.forked import serve
-from harness.running.processors import CAN_FORK
+from harness.running.processes import CAN_FORK
 from harness.running.result import Result, ResultStatus
 from harness.unified.loops import has_loop
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _BOOTSTRAP = (
     "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
-    "from harness.running.worker_main import main; main()"
+    "from harness.running.forked import main; main()"
 )
 _LINE_MAX = 64 * 1024 * 1024
 _START_GRACE = 30.0
 """Seconds that a worker may take for its start and for setting up a deployment, on top of its case.
 
-In virtual time a worker finds by itself who never ends, unless that is no Python code (`harness.sim.guard`).
+In virtual time a worker finds by itself who never ends, unless that is no Python code (`harness.sim.world`).
 """
 
 _END_GRACE = 10.0

@@ -24,7 +24,7 @@ processes are refused (`RealWorldError`). What travels between server and driver
 
 A loop whose time moves by itself cannot tell a callback that schedules itself for ever from one that works:
 turns at one instant are counted, and too many of them are an error that names who turns (`Spinning`). What
-never returns to the loop is seen from outside, by `harness.sim.guard`.
+never returns to the loop is seen from outside, by `harness.sim.world`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from harness.adapters.base import Feature
-    from harness.testing.adapter_entities import Check
+    from harness.testing.adapter_basics import Check
     from mongowire.ports import Clock, Network
 
 Make: TypeAlias = Callable[[Deployment], DriverAdapter]

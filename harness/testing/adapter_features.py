@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import LOG_MESSAGE, SPAN, EntityKind, Feature, Invocation, OperationFailed
-from harness.testing.adapter_backpressure import BACKPRESSURE
-from harness.testing.adapter_entities import COMMANDS, AdapterEntities, failing
+from harness.testing.adapter_basics import COMMANDS, AdapterEntities, failing
 from harness.testing.adapter_pools import (
+    BACKPRESSURE,
     a_caller_waits_for_the_pool_and_no_other_call_waits_for_it,
     a_pool_lends_connections_while_it_is_ready,
 )
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from harness.adapters.base import DriverAdapter, Handle
-    from harness.testing.adapter_entities import Check
+    from harness.testing.adapter_basics import Check
     from harness.unified.deployment import Deployment
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from harness.adapters.base import EntityKind, Invocation, OperationFailed, PoolSpec
+from harness.adapters.base import EntityKind, Feature, Invocation, OperationFailed, PoolSpec
+from harness.testing.adapter_basics import AdapterEntities, failing
 from harness.testing.expecting import raises
 from harness.unified.uri import with_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from harness.adapters.base import DriverAdapter, Event, Handle
+    from harness.testing.adapter_basics import Check
     from harness.unified.deployment import Deployment
 
 
@@ -99,3 +103,115 @@ async def a_caller_waits_for_the_pool_and_no_other_call_waits_for_it(
     await pool.call("checkIn", connection=connection)
     await waiting
     assert {event.fields["connectionId"] for event in pool.events() if "connectionId" in event.fields} == {1}
+
+
+# Checks of an adapter that declares a feature of client backpressure.
+
+
+_OVERLOAD: Final[Mapping[str, Any]] = {
+    "errorCode": 462,
+    "errorLabels": ["SystemOverloadedError", "RetryableError"],
+}
+_SPENDERS: Final = 210
+"""Operations that each spend five tokens, more than the 1,000 of a full bucket together."""
+
+_BASE_BACKOFF: Final = 0.1
+"""Seconds: the longest wait before the first retry, in the edition in which it is shorter."""
+
+
+async def an_overloaded_server_is_asked_again_while_there_are_tokens(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check retries of the 2026-02-20 edition of client backpressure, and that they end with the tokens."""
+    entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=True)
+    async with failing(deployment, "find", mode={"times": 2}, **_OVERLOAD):
+        assert await entities.call("find", filter={}) == []
+    assert len(entities.events("commandStartedEvent", command="find")) == 3
+    # At the same time, as their backoffs would take minutes one after the other.
+    async with failing(deployment, "find", **_OVERLOAD):
+        await asyncio.gather(*(entities.failure("find", filter={}) for _ in range(_SPENDERS)))
+        spent = len(entities.events("commandStartedEvent", command="find"))
+        await entities.failure("find", filter={})
+    assert len(entities.events("commandStartedEvent", command="find")) == spent + 1
+
+
+async def an_overloaded_server_is_asked_again_as_often_as_the_option_says(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check retries of the 2026-07-08 edition of client backpressure."""
+    entities = await AdapterEntities.make(adapter, deployment, maxAdaptiveRetries=1)
+    async with failing(deployment, "find", **_OVERLOAD):
+        report = await entities.failure("find", filter={})
+    assert report.labels >= set(_OVERLOAD["errorLabels"])
+    assert len(entities.events("commandStartedEvent", command="find")) == 2
+
+
+async def _waits(adapter: DriverAdapter, deployment: Deployment, **jitter: Any) -> list[float]:
+    """Return the seconds that three reads of a new client take which are refused once each."""
+    entities = await AdapterEntities.make(adapter, deployment, observing=jitter)
+    await entities.call("find", filter={})
+    waits = []
+    for _ in range(3):
+        async with failing(deployment, "find", mode={"times": 1}, **_OVERLOAD):
+            began = deployment.clock.now()
+            await entities.call("find", filter={})
+            waits.append(deployment.clock.now() - began)
+    return waits
+
+
+async def a_jitter_of_1_waits_as_long_as_a_backoff_may_and_one_of_0_not_at_all(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that `jitter` is the random factor of backoffs."""
+    none = await _waits(adapter, deployment, jitter=0)
+    full = await _waits(adapter, deployment, jitter=1)
+    assert min(full) >= _BASE_BACKOFF
+    assert min(none) < _BASE_BACKOFF
+
+
+async def backoffs_with_a_seed_are_random(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that the waits of a seed differ from each other and, in virtual time, are the same ones again."""
+    waits = [await _waits(adapter, deployment, jitter_seed=seed) for seed in (17, 17, 18)]
+    assert len(set(waits[0])) > 1
+    if not deployment.clock.is_real:
+        same, other = [[f"{wait:.6f}" for wait in waits[index]] for index in (1, 2)]
+        assert [f"{wait:.6f}" for wait in waits[0]] == same != other
+
+
+async def tokens_are_spent_by_retries_and_returned_by_successes(
+    adapter: DriverAdapter, deployment: Deployment
+) -> None:
+    """Check that the number of tokens is that of the client's own bucket, which is full at first."""
+    entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=True)
+    full = await adapter.retry_tokens(entities.client)
+    assert full is not None
+    async with failing(deployment, "find", **_OVERLOAD):
+        await entities.failure("find", filter={})
+    spent = await adapter.retry_tokens(entities.client)
+    assert spent is not None
+    assert spent < full
+    await entities.call("find", filter={})
+    returned = await adapter.retry_tokens(entities.client)
+    assert returned is not None
+    assert spent < returned < full
+
+
+async def a_client_without_a_bucket_has_no_tokens(adapter: DriverAdapter, deployment: Deployment) -> None:
+    """Check that None, not a number, is answered where nothing is counted."""
+    entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=False)
+    assert await adapter.retry_tokens(entities.client) is None
+
+
+BACKPRESSURE: Final[Mapping[Feature, tuple[Check, ...]]] = {
+    Feature.ADAPTIVE_RETRIES: (an_overloaded_server_is_asked_again_while_there_are_tokens,),
+    Feature.MAX_ADAPTIVE_RETRIES: (an_overloaded_server_is_asked_again_as_often_as_the_option_says,),
+    Feature.JITTER: (
+        a_jitter_of_1_waits_as_long_as_a_backoff_may_and_one_of_0_not_at_all,
+        backoffs_with_a_seed_are_random,
+    ),
+    Feature.RETRY_TOKENS: (
+        tokens_are_spent_by_retries_and_returned_by_successes,
+        a_client_without_a_bucket_has_no_tokens,
+    ),
+}
+"""What holds of an adapter that declares a feature of client backpressure."""

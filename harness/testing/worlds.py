@@ -7,9 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from harness.sim import run_virtual
-from mongowire.loops import fast_loop
 from mongowire.ports import Clock, Network
-from mongowire.system import SystemClock, TcpNetwork
+from mongowire.system import SystemClock, TcpNetwork, fast_loop
 
 Scenario: TypeAlias = Callable[[Clock, Network], Coroutine[Any, Any, None]]
 Run: TypeAlias = Callable[[Scenario], None]

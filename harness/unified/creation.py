@@ -13,11 +13,10 @@ from harness.unified.deployment import Topology
 from harness.unified.entities import ClientEntity, SessionEntity, ThreadEntity
 from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.model import nested
-from harness.unified.observation import ALWAYS, READY, reported
+from harness.unified.observation import ALWAYS, READY, EventList, kind_of, reported
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
 from harness.unified.placeholders import replaced
 from harness.unified.requirements import FAIL_POINT_SETTERS
-from harness.unified.stored_events import EventList, kind_of
 from harness.unified.uri import host_count, with_options
 
 if TYPE_CHECKING:

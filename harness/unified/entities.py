@@ -13,7 +13,7 @@ from bson import DBRef, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from harness.adapters.base import EntityKind
 from harness.unified.errors import EntityError
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     import asyncio

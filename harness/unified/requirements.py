@@ -12,14 +12,14 @@ from driver.editions import DEFAULT
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.deployment import Topology
 from harness.unified.model import Requirement, nested
+from harness.unified.observation import kind_of
 from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
-from harness.unified.stored_events import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from harness.deployments.known import KnownServers
+    from harness.deployments.targets import KnownServers
     from harness.unified.deployment import Deployment
     from harness.unified.model import Case, EntitySpec
 

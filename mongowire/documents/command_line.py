@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 BAD_INPUT: Final = 2
 """The command line, a file or a value cannot be used."""

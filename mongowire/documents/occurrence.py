@@ -1,6 +1,6 @@
 """How often and for how long a rule or a fault acts, and the count of one that does.
 
-Fail points have the modes of a server instead (`fakeserver/settings/failpoint_modes.py`).
+Fail points have the modes of a server instead (`fakeserver/settings/failpoints.py`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from datetime import datetime
 import fakeserver
 from fakeserver import ClusterSpec
 from mongowire.connection import Signal, WireConnection
-from mongowire.loops import fast_loop
+from mongowire.system import fast_loop
 from mongowire.messages import OpMsg
 
 complaints = []

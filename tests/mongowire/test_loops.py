@@ -12,14 +12,14 @@ from harness.testing.listener import check_listener
 from harness.testing.network import check_network
 from harness.testing.stream import check_stream
 from harness.testing.worlds import run_on_the_fast_loop
-from mongowire import loops
-from mongowire.loops import fast_loop
+from mongowire import system
+from mongowire.system import fast_loop
 
 on_uvloop = pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop is not installed")
 
 
 def test_without_uvloop_the_loop_is_asyncio_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "find_spec", lambda _name: None)
+    monkeypatch.setattr(system, "find_spec", lambda _name: None)
     assert fast_loop() is None
 
 

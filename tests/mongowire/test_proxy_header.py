@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from mongowire.proxy_header import ProxyHeader, ProxyHeaderError, read_header
+from fakeserver.network.proxy_layer import ProxyHeader, ProxyHeaderError, read_header
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 V4 = socket.inet_pton(socket.AF_INET, "192.0.2.7") + socket.inet_pton(socket.AF_INET, "192.0.2.1")

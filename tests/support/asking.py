@@ -13,7 +13,7 @@ from mongowire.documents.errors import ControlError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fakeserver.deployment.served import Served
+    from fakeserver.deployment.doors import Served
 
 _PATIENCE = 20.0
 

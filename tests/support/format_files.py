@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from harness.formats.case import FormatFile
+from harness.formats.case import FormatFile, run_alone
 from harness.formats.reading import cases_of
-from harness.formats.running import run_alone
 from harness.unified.account import Account
 from harness.unified.loader import read
 

@@ -19,7 +19,7 @@ from spec_rules import BREAKS, PAGE, PROVED, ROOT, broken_by, held, page, proved
 
 from harness.authoring.mutants.holding import failing
 from harness.authoring.mutants.mutant import load_mutants
-from harness.running.processors import processors
+from harness.running.processes import processors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fakeserver.commands.default_table import default_table
-from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.book import RuleBook
 from fakeserver.rules.parsing import Known, parse_rule
-from fakeserver.rules.rule import Asked, Fail
+from fakeserver.rules.rule import Asked, Fail, OperationAttempt
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:

@@ -8,13 +8,17 @@ from typing import Any
 
 from fakeserver.network.wire_entries import Accepted, Closed, Entry, Received, Sent
 from harness.unified.entities import EntityMap
-from harness.unified.server_side.connection_judge import WrongConnections, judge_connections
-from harness.unified.server_side.connections import ConnectionLife, lives_of
+from harness.unified.server_side.connection_judge import (
+    ConnectionLife,
+    WrongConnections,
+    judge_connections,
+    lives_of,
+)
 from harness.unified.server_side.model import ExpectedConnection, ExpectedConnections, Range
 from harness.unified.server_side.seen import connections_of
 from mongowire.connection import Envelope
 from mongowire.documents.marks import Location
-from mongowire.header import OpCode
+from mongowire.framing import OpCode
 from mongowire.messages import OpMsg, OpQuery
 
 PLACE = Location(Path("case.yml"), 7)

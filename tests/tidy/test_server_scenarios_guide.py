@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fakeserver
-from fakeserver.control.scenario import settings
+from fakeserver.control.scenario import building
 from fakeserver.control.scenario.building import build
 from fakeserver.control.scenario.bundled import bundled
 from fakeserver.control.scenario.loader import read_text
@@ -20,7 +20,7 @@ ROW = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 
 def test_the_tables_are_those_of_the_code() -> None:
     examples = {name: fakeserver.load_scenario(name).description for name in bundled()}
-    assert dict(ROW.findall(GUIDE)) == {**settings.FIELDS, **settings.ENTRY, **QUANTITIES, **examples}
+    assert dict(ROW.findall(GUIDE)) == {**building.FIELDS, **building.ENTRY, **QUANTITIES, **examples}
 
 
 def test_the_scenario_of_the_guide_is_one() -> None:

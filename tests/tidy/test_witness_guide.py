@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from harness.adapters.base import Feature
 from harness.cli import cli
 from harness.unified.loader import load
-from harness.unified.operations import repeat, retry_tokens
+from harness.unified.operations import loop, testrunner
 from harness.unified.schema.server_side import SERVER_SIDE
 from harness.unified.server_side.model import GAP_RULES
 
@@ -80,7 +80,7 @@ def test_the_sections_that_are_shown_are_valid(key: str, tmp_path: Path) -> None
 
 def test_the_operations_of_our_own_are_told_with_their_features() -> None:
     table = GUIDE.split("| where | meaning | feature |\n")[1].split("\n\n")[0]
-    for spec in (*repeat.TABLE, *retry_tokens.TABLE):
+    for spec in (*loop.TABLE, *testrunner.TABLE):
         (row,) = [row for row in table.splitlines() if f"`{spec.name}`" in row]
         assert all(f"`{name}`" in row for name in spec.arguments)
         assert all(feature.name in row for feature in spec.requires)

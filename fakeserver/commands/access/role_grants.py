@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fakeserver.access.names import privileges_of, role_names
 from fakeserver.access.privileges import Privilege, merged
-from fakeserver.access.roles import RoleName
+from fakeserver.access.roles import RoleName, privileges_of, role_names
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument

@@ -15,8 +15,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.names import Everyone, privileges_of, role_names, roles_asked_for
-from fakeserver.access.roles import RoleName, built_in, built_in_roles
+from fakeserver.access.roles import (
+    Everyone,
+    RoleName,
+    built_in,
+    built_in_roles,
+    privileges_of,
+    role_names,
+    roles_asked_for,
+)
 from fakeserver.access.users import UserRole
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.names import Everyone, role_names, users_asked_for
+from fakeserver.access.roles import Everyone, role_names, users_asked_for
 from fakeserver.access.scram import MECHANISMS, SHA_1
 from fakeserver.access.users import EXTERNAL, Password
 from fakeserver.errors import CommandError

@@ -33,8 +33,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.port.engine import Namespace
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Namespace, Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.store import time_series
 from fakeserver.storage.store.catalog import matching

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.deployment.replication.default_concerns import DOCUMENT_ID, implies_majority, unmet_for_good
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.concerns import LEVELS, TIMES, WriteConcern
 from fakeserver.idl.fields import Field, Fields
+from fakeserver.idl.generic_arguments import LEVELS, TIMES, WriteConcern
 from fakeserver.profile import WIRE_44
 from fakeserver.storage.port.engine import Namespace, Query, Update
 from mongowire.codes import ErrorCode

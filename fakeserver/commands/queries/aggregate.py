@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.change_streams.events import EventMaker, Watched
-from fakeserver.change_streams.options import parse
-from fakeserver.change_streams.stream import ChangeStream
+from fakeserver.change_streams.stream import ChangeStream, parse
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid
 from fakeserver.commands.cursors import first_batch
@@ -44,12 +43,11 @@ from fakeserver.commands.queries.reading import (
 )
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.concerns import read_concern_not_supported
 from fakeserver.idl.features import STAGES
 from fakeserver.idl.fields import Field, Fields, first_argument
+from fakeserver.idl.generic_arguments import read_concern_not_supported
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name, unrecognized_stage
 from fakeserver.storage.values.collation import fold_of
 from mongowire.codes import ErrorCode

@@ -33,9 +33,9 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.plans.index_keys import is_ordered, sign_of
 from fakeserver.storage.values.collation import complete, fold_of
+from fakeserver.storage.values.limits import MAX_USER_BYTES, fit_one_reply
 from fakeserver.storage.values.pacing import sorted_at_leisure
 from fakeserver.storage.values.paths import read, split
-from fakeserver.storage.values.sizes import MAX_USER_BYTES, fit_one_reply
 from fakeserver.storage.values.types import MISSING, order
 from fakeserver.waiting.interrupts import interruptible
 

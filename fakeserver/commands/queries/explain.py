@@ -36,8 +36,7 @@ from fakeserver.profile import WIRE_80, WIRE_90
 from fakeserver.storage.plans.bounds import Clause, conjuncts
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.plans.search_rules import is_served_by, metadata_of_pipeline
-from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.values.paths import prefixes
 from fakeserver.storage.values.printing import regex_options, show_document

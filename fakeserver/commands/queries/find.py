@@ -31,10 +31,10 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.cursors import Cursor
-from fakeserver.storage.plans.ending import ends_with_last
 from fakeserver.storage.plans.index_keys import precedes
+from fakeserver.storage.plans.planning import ends_with_last
 from fakeserver.storage.port.engine import Query
-from fakeserver.storage.values.sizes import fit_one_reply
+from fakeserver.storage.values.limits import fit_one_reply
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

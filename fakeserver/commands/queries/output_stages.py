@@ -19,12 +19,11 @@ from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.plans.indexes import duplicate_key
-from fakeserver.storage.port.engine import Changed, Namespace, Query, Update
+from fakeserver.storage.port.engine import Changed, Namespace, Query, Scope, Update
 from fakeserver.storage.port.oplog import Written
-from fakeserver.storage.port.scope import Scope
 from fakeserver.storage.updates.updating import compile_update
+from fakeserver.storage.values.limits import TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values.paths import exactly, split
-from fakeserver.storage.values.sizes import TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values.types import MISSING, type_name
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
 from mongowire.codes import ErrorCode

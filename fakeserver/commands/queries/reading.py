@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.port.scope import Scope
-from fakeserver.storage.store.views import involved
+from fakeserver.storage.port.engine import Namespace, Query, Scope
+from fakeserver.storage.store.catalog import involved
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode

@@ -20,7 +20,7 @@ from fakeserver.commands.catalog.statistics import collection_stats
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.stages.lookup import compile_documents
 from fakeserver.storage.values.types import copy_value, is_object, type_name
 from mongowire.codes import ErrorCode

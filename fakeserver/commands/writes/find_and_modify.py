@@ -28,7 +28,7 @@ from fakeserver.commands.writes.writing import Batch
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode

@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.queries.reading import check_hint, collation_of, indexes_of, variables
 from fakeserver.commands.writes.insert import WRITE_FIELDS
-from fakeserver.commands.writes.writing import Batch, check_id, numbered, refuse_retryable_multi, with_times
+from fakeserver.commands.writes.writing import (
+    Batch,
+    check_id,
+    check_update,
+    numbered,
+    refuse_retryable_multi,
+    with_times,
+)
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
@@ -33,7 +40,6 @@ from fakeserver.storage.stages.pipeline_stages import check_stage_name
 from fakeserver.storage.store import time_series
 from fakeserver.storage.store.scanning import is_lookup
 from fakeserver.storage.updates.updating import looks_at_nothing_else
-from fakeserver.storage.values.storable import check_update
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:

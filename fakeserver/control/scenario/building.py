@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.access.user_spec import UserSpec
 from fakeserver.commands.default_table import default_table
-from fakeserver.control.scenario import settings, triggers
+from fakeserver.control.scenario import triggers
 from fakeserver.control.scenario.loader import (
     ProblemReport,
     filled,
@@ -29,15 +29,23 @@ from fakeserver.control.scenario.model import RuleOrFault, Scenario, Seed, Timel
 from fakeserver.control.scenario.triggers import UNCOUNTED
 from fakeserver.control.verbs.form import snake
 from fakeserver.control.verbs.table import VERBS, why_not_undone
-from fakeserver.deployment.spec import ClusterSpec, MemberSpec, TlsSpec, Topology, topology_name
+from fakeserver.deployment.spec import (
+    STORAGES,
+    ClusterSpec,
+    MemberSpec,
+    TlsMode,
+    TlsSpec,
+    Topology,
+    topology_name,
+)
 from fakeserver.errors import CommandError
 from fakeserver.network.certificates import MissingExtraError, make_certificates
 from fakeserver.network.faults import parse_fault
-from fakeserver.profile import Profile
+from fakeserver.profile import DEFAULT_PROFILE, PROFILES, Profile
 from fakeserver.rules.parsing import Known, parse_rule
 from fakeserver.settings.server_parameters import ServerParameters
 from fakeserver.storage.port.engine import Namespace
-from mongowire.documents.arguments import Kind, count, duration
+from mongowire.documents.arguments import Argument, Kind, count, duration
 from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
@@ -45,7 +53,6 @@ if TYPE_CHECKING:
 
     from fakeserver.control.scenario.loader import PlacedValue
     from fakeserver.control.verbs.form import Verb
-    from mongowire.documents.arguments import Argument
 
 
 # Rules and faults, checked as their verbs check them, without a deployment.
@@ -141,7 +148,7 @@ class Reader:
         by_name = {verb.name: verb for verb in VERBS if is_a_step(verb)}
         named = [name for name in marked.keys if name in by_name]
         before = len(self._report.problems)
-        known_keys(marked, "field or verb", [*settings.ENTRY, *by_name], self._report)
+        known_keys(marked, "field or verb", [*ENTRY, *by_name], self._report)
         if len(named) > 1:
             message = f"a step has one verb, this one has {' and '.join(named)}; write two steps"
             self._report.add(marked, message, place=marked.keys[named[1]])
@@ -270,8 +277,8 @@ def spec_of(root: PlacedValue, report: ProblemReport, *, seed: int) -> ClusterSp
     deployment = root.members.get("deployment")
     if deployment is not None and mapping(deployment, "deployment", report):
         facts |= _facts(deployment, report)
-        if settings.TLS in deployment.members:
-            facts["tls"] = _tls(deployment.members[settings.TLS], report)
+        if TLS in deployment.members:
+            facts["tls"] = _tls(deployment.members[TLS], report)
     else:
         facts |= {"topology": Topology.REPLICA_SET, "members": _DEFAULT_MEMBERS}
     facts["parameters"] = _parameters(root, report, facts.get("profile"))
@@ -291,8 +298,8 @@ def server_names(spec: ClusterSpec) -> tuple[str, ...]:
 
 
 def _facts(deployment: PlacedValue, report: ProblemReport) -> dict[str, Any]:
-    others = (settings.MEMBERS, settings.TLS)
-    values = filled(_spelled(deployment), "deployment", settings.DEPLOYMENT, report, others=others)
+    others = (MEMBERS, TLS)
+    values = filled(_spelled(deployment), "deployment", DEPLOYMENT, report, others=others)
     facts = {snake(name): value for name, value in values.items()}
     facts["topology"] = Topology(facts.get("topology", Topology.REPLICA_SET))
     sharded = facts["topology"] in {Topology.SHARDED, Topology.LOAD_BALANCED}
@@ -303,7 +310,7 @@ def _facts(deployment: PlacedValue, report: ProblemReport) -> dict[str, Any]:
         if not sharded:
             facts.pop(name, None)
     default = 1 if facts["topology"] is Topology.SINGLE else _DEFAULT_MEMBERS
-    facts["members"] = _members(deployment.members.get(settings.MEMBERS), default, report)
+    facts["members"] = _members(deployment.members.get(MEMBERS), default, report)
     if "compressors" in facts:
         facts["compressors"] = tuple(facts["compressors"])
     return facts
@@ -328,7 +335,7 @@ def _members(given: PlacedValue | None, default: int, report: ProblemReport) -> 
         if not mapping(each, "a member", report):
             continue
         try:
-            members.append(MemberSpec(**filled(each, "a member", settings.MEMBER, report)))
+            members.append(MemberSpec(**filled(each, "a member", MEMBER, report)))
         except ValueError as error:
             report.add(each, str(error))
     return members or default
@@ -340,7 +347,7 @@ def _users(root: PlacedValue, report: ProblemReport) -> Sequence[UserSpec]:
     for each in sequence(given, "users", report) if given is not None else ():
         if not mapping(each, "a user", report):
             continue
-        values = filled(each, "a user", settings.USER, report)
+        values = filled(each, "a user", USER, report)
         if {"name", "roles"} <= values.keys():
             try:
                 users.append(UserSpec(**{**values, "roles": tuple(values["roles"])}))
@@ -369,7 +376,7 @@ def _parameters(root: PlacedValue, report: ProblemReport, profile: str | None) -
 def _tls(given: PlacedValue, report: ProblemReport) -> TlsSpec | None:
     if not mapping(given, "tls", report):
         return None
-    values = filled(given, "tls", settings.TLS_FIELDS, report)
+    values = filled(given, "tls", TLS_FIELDS, report)
     folder = Path(given.place.file).parent
     try:
         if values.get("certificateKeyFile") is None:
@@ -423,7 +430,7 @@ def build(root: PlacedValue, *, spec: ClusterSpec | None = None) -> Scenario:
     report = ProblemReport()
     if not mapping(root, "a scenario", report):
         report.end()
-    known_keys(root, "field", settings.FIELDS, report)
+    known_keys(root, "field", FIELDS, report)
     _check_version(root, report)
     own = spec_of(root, report, seed=_seed(root, report))
     spec = own if spec is None else _with_settings(spec, own)
@@ -459,9 +466,9 @@ def _with_settings(spec: ClusterSpec, own: ClusterSpec) -> ClusterSpec:
 def _check_version(root: PlacedValue, report: ProblemReport) -> None:
     given = root.members.get("pushbackd")
     if given is None:
-        report.add(root, f'the field pushbackd is missing; begin with `pushbackd: "{settings.VERSION}"`')
-    elif str(given.value) != settings.VERSION:
-        message = f'version {shown(given.value)} is not known; write "{settings.VERSION}"'
+        report.add(root, f'the field pushbackd is missing; begin with `pushbackd: "{VERSION}"`')
+    elif str(given.value) != VERSION:
+        message = f'version {shown(given.value)} is not known; write "{VERSION}"'
         report.add(given, message)
 
 
@@ -527,3 +534,96 @@ def _steps(root: PlacedValue, report: ProblemReport) -> Sequence[PlacedValue]:
 
 def _timeline(root: PlacedValue, reader: Reader, report: ProblemReport) -> list[TimelineEntry]:
     return [entry for each in _steps(root, report) if (entry := reader.entry(each)) is not None]
+
+
+# The fields of a scenario file: their names, kinds, defaults and lines of help.
+#
+# The builder reads a file by these lists, and the schema for editors is written from them.
+
+
+VERSION: Final = "1.0"
+"""The version of the form, which a file names in its field `pushbackd`."""
+
+FIELDS: Final = {
+    "pushbackd": f'the version of the form: "{VERSION}"',
+    "description": "what the scenario shows, in one sentence",
+    "seed": "seed of every random choice of the servers",
+    "deployment": "the servers",
+    "users": "users that exist from the start",
+    "data": "documents that are there from the start, by namespace",
+    "parameters": "server parameters, as at the start of every server",
+    "rules": "what happens to requests; in force from the start",
+    "faults": "what happens to bytes of connections; in force from the start",
+    "timeline": "verbs, and when they are performed",
+}
+
+DEPLOYMENT: Final = (
+    Argument("topology", Kind.TEXT, "kind of deployment", "replicaset", known=tuple(map(str, Topology))),
+    Argument("mongos", Kind.COUNT, "number of mongos of a sharded cluster", 2),
+    Argument("shards", Kind.COUNT, "number of shards of a sharded cluster", 1),
+    Argument("setName", Kind.TEXT, "name of the replica set", "rs0"),
+    Argument("profile", Kind.TEXT, "MongoDB release to imitate", DEFAULT_PROFILE, known=tuple(PROFILES)),
+    Argument("electionDelay", Kind.DURATION, "time without a primary after a step-down or an outage", "10ms"),
+    Argument(
+        "electionTimeout", Kind.DURATION, "time for which a primary without a majority goes on as one", None
+    ),
+    Argument("auth", Kind.FLAG, "access control", False),  # noqa: FBT003 - a default
+    Argument("javascript", Kind.FLAG, "server-side JavaScript", True),  # noqa: FBT003 - a default
+    Argument("compressors", Kind.NAMES, "compressors to offer", None),
+    Argument("journalRecords", Kind.COUNT, "records that the journal keeps", None),
+    Argument("journalBytes", Kind.COUNT, "bytes of requests and replies that it keeps beside them", None),
+    Argument("storage", Kind.TEXT, "storage engine", STORAGES[0], known=STORAGES),
+)
+
+MEMBERS: Final = "members"
+"""The field of a deployment that is a number, or a list of the members."""
+
+MEMBERS_HELP: Final = "number of members of each replica set, or a mapping for each"
+
+MEMBER: Final = (
+    Argument("arbiter", Kind.FLAG, "it has a vote and no data", False),  # noqa: FBT003 - a default
+    Argument("hidden", Kind.FLAG, "hello does not list it", False),  # noqa: FBT003 - a default
+    Argument("priority", Kind.NUMBER, "its priority in elections", None),
+    Argument("votes", Kind.COUNT, "1, or 0 for a member without a vote", 1),
+    Argument("tags", Kind.DOCUMENT, "tags for read preferences", {}),
+    Argument("delay", Kind.COUNT, "seconds that it stays behind on purpose", 0),
+)
+
+TLS: Final = "tls"
+TLS_HELP: Final = "TLS of every server; throw-away certificates are made where no file is named"
+
+TLS_FIELDS: Final = (
+    Argument(
+        "mode",
+        Kind.TEXT,
+        "whether clients may or must use TLS",
+        str(TlsMode.REQUIRE),
+        known=tuple(map(str, TlsMode)),
+    ),
+    Argument("certificateKeyFile", Kind.TEXT, "file with key and certificate of the servers", None),
+    Argument("caFile", Kind.TEXT, "file with the authority of the certificates", None),
+)
+
+USER: Final = (
+    Argument("name", Kind.TEXT, "its name"),
+    Argument("password", Kind.TEXT, "its password", None),
+    Argument("db", Kind.TEXT, "the database that it belongs to", "admin"),
+    Argument("roles", Kind.NAMES, "its roles", "root"),
+)
+
+WHEN: Final = {
+    "at": "time from the start of the scenario: 5s",
+    "after": "number of requests since the start: 100 requests, or 3 insert requests",
+    "when": "condition, at the first moment at which it is true: connections > 50",
+}
+"""The fields that begin a step; a step has one of them at most."""
+
+ENTRY: Final = {
+    **WHEN,
+    "every": "period of repetition, a time or a number of requests: 2s",
+    "for": "time, or number of requests, after which the verb is undone: 10s",
+    "until": "end of the repetition, or of the effect: 30s, 500 requests, connections < 10",
+    "times": "number of performances, with every",
+    "jitter": "longest random delay of each performance",
+}
+"""The fields of a step besides its verb."""

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.control.scenario.building import load
-from mongowire.documents.errors import ControlError
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import ControlError, did_you_mean
 
 if TYPE_CHECKING:
     import os

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.control.scenario import settings
+from fakeserver.control.scenario import building
 from fakeserver.control.scenario.building import is_a_step
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.network import fault_effects, faults
@@ -73,9 +73,9 @@ def schema() -> Schema:
     """Return the schema."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Scenario for servers, version {settings.VERSION}",
+        "title": f"Scenario for servers, version {building.VERSION}",
         **_closed(
-            {name: _described(_PARTS[name](), help_text) for name, help_text in settings.FIELDS.items()},
+            {name: _described(_PARTS[name](), help_text) for name, help_text in building.FIELDS.items()},
             required=("pushbackd",),
         ),
     }
@@ -83,18 +83,18 @@ def schema() -> Schema:
 
 def _deployment() -> Schema:
     return _form(
-        settings.DEPLOYMENT,
+        building.DEPLOYMENT,
         **{
-            settings.MEMBERS: _described(
+            building.MEMBERS: _described(
                 {
                     "anyOf": [
                         {"type": "integer", "minimum": 1},
-                        {"type": "array", "items": _form(settings.MEMBER)},
+                        {"type": "array", "items": _form(building.MEMBER)},
                     ]
                 },
-                settings.MEMBERS_HELP,
+                building.MEMBERS_HELP,
             ),
-            settings.TLS: _described(_form(settings.TLS_FIELDS), settings.TLS_HELP),
+            building.TLS: _described(_form(building.TLS_FIELDS), building.TLS_HELP),
         },
     )
 
@@ -117,7 +117,7 @@ def _open(names: Iterable[str], **known: Schema) -> Schema:
 
 def _timeline() -> Schema:
     verbs = [verb for verb in VERBS if is_a_step(verb)]
-    triggers = {name: _described(_TRIGGERS[name], help_text) for name, help_text in settings.ENTRY.items()}
+    triggers = {name: _described(_TRIGGERS[name], help_text) for name, help_text in building.ENTRY.items()}
     step = _closed({**triggers, **{verb.name: _verb(verb) for verb in verbs}})
     step["oneOf"] = [{"required": [verb.name]} for verb in verbs]
     return {"type": "array", "items": step}
@@ -161,11 +161,11 @@ def _described(part: Schema, sentence: str) -> Schema:
 
 
 _PARTS: Final[Mapping[str, Callable[[], Schema]]] = {
-    "pushbackd": lambda: {"enum": [settings.VERSION, float(settings.VERSION)]},
+    "pushbackd": lambda: {"enum": [building.VERSION, float(building.VERSION)]},
     "description": lambda: _TEXT,
     "seed": lambda: {"type": "integer"},
     "deployment": _deployment,
-    "users": lambda: {"type": "array", "items": _form(settings.USER)},
+    "users": lambda: {"type": "array", "items": _form(building.USER)},
     "data": lambda: {"type": "object", "additionalProperties": _KINDS[Kind.DOCUMENTS]},
     "parameters": lambda: _DOCUMENT,
     "rules": lambda: {"type": "array", "items": _rule()},

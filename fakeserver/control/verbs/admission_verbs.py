@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from fakeserver.admission.ticket_sizes import ALGORITHM, FIXED, READ, WRITE
 from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
-from fakeserver.stages.shedding import LoadShedder, Shed, SheddingParameters
+from fakeserver.stages.temporary import LoadShedder, Shed, SheddingParameters
 from mongowire.documents.arguments import Argument, Kind
 from mongowire.documents.errors import ControlError
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.verbs.form import Verb
 from fakeserver.errors import CommandError
-from fakeserver.settings.failpoint_modes import Mode, number_of, parse_mode
-from fakeserver.settings.failpoints import FAIL_COMMAND, NAMES
+from fakeserver.settings.failpoints import FAIL_COMMAND, NAMES, Mode, number_of, parse_mode
 from mongowire.documents.arguments import Argument, Kind, count, share
 from mongowire.documents.errors import ControlError, unknown
 

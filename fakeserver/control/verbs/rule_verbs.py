@@ -1,4 +1,4 @@
-"""Verbs of rules (`fakeserver.rules`)."""
+"""Verbs for rules and for faults of bytes: added, listed and removed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fakeserver.control.verbs.form import Verb
 from fakeserver.rules.parsing import Known, at, conditions_of, occurrence_of, parse_rule
 from fakeserver.rules.rule import Rule
 from mongowire.documents.arguments import Argument, Kind
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fakeserver.control.subject import Subject
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.rules.book import RuleEntry
+
 
 Document = dict[str, Any]
 
@@ -82,5 +84,58 @@ VERBS: Final = (
         _remove,
         "Remove a rule, and let go the requests that it holds.",
         example="rule rm all",
+    ),
+)
+
+
+# Verbs of faults of bytes: what the network does to connections (`fakeserver.network.faults`).
+
+
+def _add_fault(subject: Subject, *, fault: Document) -> Document:
+    cluster = subject.cluster
+    try:
+        return {"id": cluster.faults.add(fault, cluster).id}
+    except ControlError as error:
+        raise error.within("fault") from None
+
+
+def _list_faults(subject: Subject) -> Document:
+    cluster = subject.cluster
+    return {"faults": cluster.faults.registry.documents(cluster.clock.now())}
+
+
+def _remove_fault(subject: Subject, *, id: str) -> Document:  # noqa: A002 - the name of the argument
+    try:
+        return {"id": subject.cluster.faults.registry.remove(id).id}
+    except ControlError as error:
+        raise error.within("id") from None
+
+
+FAULT_VERBS: Final = (
+    Verb(
+        "addFault",
+        "network fault",
+        (Argument("fault", Kind.DOCUMENT, "the fault, as docs/FAULTS.md describes it"),),
+        _add_fault,
+        "Add a fault of bytes: connections are delayed, cut, reset or damaged.",
+        undone_by="removeFault",
+        example='network fault \'{"at": "reply", "command": "find", "do": {"delay": "200ms"}}\'',
+    ),
+    Verb(
+        "listFaults",
+        "network ls",
+        (),
+        _list_faults,
+        "List the faults of bytes, with their ids and how often each fired.",
+        reads=True,
+        example="network ls",
+    ),
+    Verb(
+        "removeFault",
+        "network rm",
+        (Argument("id", Kind.TEXT, "the id or name of the fault"),),
+        _remove_fault,
+        "Remove a fault of bytes; what it has begun goes on.",
+        example="network rm fault1",
     ),
 )

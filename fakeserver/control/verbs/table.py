@@ -9,12 +9,8 @@ from fakeserver.control.verbs import (
     data_verbs,
     deployment_verbs,
     fail_point_verbs,
-    fault_verbs,
     journal_verbs,
-    reset_verbs,
     rule_verbs,
-    state_verbs,
-    tls_verbs,
     verdict_verbs,
 )
 from fakeserver.control.verbs.form import Verbs
@@ -32,13 +28,13 @@ VERBS: Final = Verbs(
         *admission_verbs.VERBS,
         *fail_point_verbs.VERBS,
         *rule_verbs.VERBS,
-        *fault_verbs.VERBS,
-        *tls_verbs.VERBS,
+        *rule_verbs.FAULT_VERBS,
+        *deployment_verbs.TLS_VERBS,
         *data_verbs.VERBS,
-        *state_verbs.VERBS,
+        *data_verbs.STATE_VERBS,
         *journal_verbs.VERBS,
         *verdict_verbs.VERBS,
-        *reset_verbs.VERBS,
+        *data_verbs.RESET_VERBS,
     ]
 )
 """Every verb, by family."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.served import Served
+    from fakeserver.deployment.doors import Served
 
 
 async def serve(cluster: Cluster, port: int = 0, token: str | None = None) -> Served:

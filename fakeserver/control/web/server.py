@@ -91,7 +91,7 @@ _PATIENCE_SECONDS: Final = 1
 
 
 class WebServer:
-    """A door that listens (`fakeserver.deployment.served.Served`)."""
+    """A door that listens (`fakeserver.deployment.doors.Served`)."""
 
     def __init__(self, address: str, token: str, task: asyncio.Task[None]) -> None:
         self.url = f"http://{address}"

@@ -1,6 +1,6 @@
 """The operations of clients, with their attempts, as a journal shows them.
 
-A server sees requests and no operations; `fakeserver.rules.attempts` says which requests are attempts of one.
+A server sees requests and no operations; `fakeserver.rules.rule` says which requests are attempts of one.
 A read that an application repeats by itself after an error looks the same, and counts as another attempt.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fakeserver.deployment.records.events import CommandFinished
 from fakeserver.deployment.records.journal_search import BACKGROUND
-from fakeserver.rules.attempts import Attempts
+from fakeserver.rules.rule import Attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

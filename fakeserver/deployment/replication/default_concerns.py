@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bson import Timestamp
 
     from fakeserver.deployment.replication.state import ReplicaSet
-    from fakeserver.idl.concerns import WriteConcern
+    from fakeserver.idl.generic_arguments import WriteConcern
     from fakeserver.profile import Profile
 
 DOCUMENT_ID: Final = "ReadWriteConcernDefaults"

@@ -8,12 +8,11 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.features import ACCUMULATORS
 from fakeserver.storage.expressions import scripted
 from fakeserver.storage.expressions.arithmetic_operators import average, deviation, extreme, total
-from fakeserver.storage.expressions.array_operators import merge_objects
+from fakeserver.storage.expressions.array_operators import merge_objects, unique
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.quantiles import NAMES as QUANTILES
 from fakeserver.storage.expressions.quantiles import compile_quantile
-from fakeserver.storage.expressions.set_operators import unique
-from fakeserver.storage.values.memory import Budget, too_much
+from fakeserver.storage.values.limits import Budget, too_much
 from fakeserver.storage.values.pacing import paced, sorted_at_leisure
 from fakeserver.storage.values.printing import show, show_field
 from fakeserver.storage.values.sorting import check_sort, sort_documents
@@ -32,7 +31,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+    from fakeserver.storage.port.engine import Evaluate, Frame, Scope
 
     Values: TypeAlias = Sequence[Any]
 

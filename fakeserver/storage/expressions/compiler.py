@@ -14,18 +14,14 @@ from fakeserver.storage.expressions import (
     arithmetic_operators,
     array_operators,
     date_operators,
-    hash_operators,
     quantiles,
-    regex_operators,
-    set_operators,
     string_operators,
-    trigonometry,
     type_operators,
 )
 from fakeserver.storage.expressions.forms import FORMS, check_variable, null_if_missing
 from fakeserver.storage.expressions.functions import FunctionTable, is_constant
 from fakeserver.storage.expressions.scripted import compile_function
-from fakeserver.storage.values.memory import checked_text
+from fakeserver.storage.values.limits import checked_text
 from fakeserver.storage.values.pacing import order_at_leisure, paced
 from fakeserver.storage.values.paths import field_path, gather
 from fakeserver.storage.values.printing import show, show_document
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.storage.expressions.functions import Function, NamedArguments
-    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+    from fakeserver.storage.port.engine import Evaluate, Frame, Scope
 
 _UNDEFINED_VARIABLE: Final = 17276
 _NOT_ONE_FIELD: Final = 15983
@@ -45,13 +41,9 @@ _NO_PATH: Final = 16872
 FUNCTIONS: Final = FunctionTable.merge(
     arithmetic_operators.functions,
     array_operators.functions,
-    set_operators.functions,
     string_operators.functions,
-    regex_operators.functions,
     date_operators.functions,
     type_operators.functions,
-    trigonometry.functions,
-    hash_operators.functions,
 )
 
 

@@ -19,9 +19,9 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.values import calendar
 from fakeserver.storage.values.arithmetic import DECIMAL128, to_decimal
 from fakeserver.storage.values.dates import date_of, date_of_id, is_date
+from fakeserver.storage.values.limits import MAX_USER_BYTES
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show
-from fakeserver.storage.values.sizes import MAX_USER_BYTES
 from fakeserver.storage.values.types import (
     INT32_MAX,
     INT32_MIN,

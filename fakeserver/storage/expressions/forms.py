@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.functions import NamedArguments, Wording, nullish
-from fakeserver.storage.values.memory import Budget, check_value, too_much
+from fakeserver.storage.values.limits import Budget, check_value, too_much
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fakeserver.storage.expressions.compiler import Compiler
-    from fakeserver.storage.port.scope import Evaluate, Frame
+    from fakeserver.storage.port.engine import Evaluate, Frame
 
 _WORDING: Final = Wording(
     no_object="{name} only supports an object as its argument",

@@ -12,7 +12,7 @@ from fakeserver.storage.values.types import MISSING, is_object, type_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from fakeserver.storage.port.scope import Evaluate, Scope
+    from fakeserver.storage.port.engine import Evaluate, Scope
 
     Call: TypeAlias = Callable[..., Any]
 

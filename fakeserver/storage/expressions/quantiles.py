@@ -20,7 +20,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+    from fakeserver.storage.port.engine import Evaluate, Frame, Scope
 
     Compile = Callable[[Any], Evaluate]
 

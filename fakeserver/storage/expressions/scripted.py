@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fakeserver.storage.expressions.compiler import Compiler
-    from fakeserver.storage.port.scope import Evaluate, Frame, Scope, Scripts
+    from fakeserver.storage.port.engine import Evaluate, Frame, Scope, Scripts
 
 _IN_VALIDATOR: Final = 4660800
 _ACCUMULATOR_FIELDS: Final = frozenset(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters import geo_shapes
-from fakeserver.storage.filters.geo_names import NEAR
 from fakeserver.storage.filters.geo_shapes import (
     EARTH_RADIUS_METRES,
     MULTI_POLYGON,
@@ -21,6 +20,7 @@ from fakeserver.storage.filters.geo_shapes import (
     radians_between,
     radians_to,
 )
+from fakeserver.storage.filters.match_operators import NEAR
 from fakeserver.storage.values.metadata import DISTANCE, POINT
 from fakeserver.storage.values.paths import read
 from fakeserver.storage.values.printing import show
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from fakeserver.storage.filters.geo_shapes import Pair
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import Scope
 
     Test: TypeAlias = Callable[[GeoShape], bool]
     Predicate: TypeAlias = Callable[[Any], bool]

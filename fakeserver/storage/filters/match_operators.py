@@ -12,9 +12,9 @@ from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.arithmetic_operators import remainder
 from fakeserver.storage.expressions.regex import compile_regex, source_of
+from fakeserver.storage.values.limits import MAX_USER_BYTES
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show, show_field
-from fakeserver.storage.values.sizes import MAX_USER_BYTES
 from fakeserver.storage.values.types import (
     INT32_MAX,
     INT32_MIN,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Test: TypeAlias = Callable[[Any], bool]
     Compile: TypeAlias = Callable[[Any, str, Mapping[str, Any], Fold | None], Test]
+
 
 _REGEXES: Final = (Regex, re.Pattern)
 _REFERENCE: Final = frozenset({"$ref", "$id"})
@@ -298,3 +299,12 @@ LEAF_OPERATORS: Final[dict[str, LeafOperator]] = {
     "$bitsAnyClear": LeafOperator(_bits(lambda bits, mask: bits & mask != mask, "$bitsAnyClear")),
 }
 """`$exists`, `$ne`, `$nin`, `$not`, `$all`, `$elemMatch` are about all elements at once: see `matching`."""
+
+
+# Names of the geographic operators, for those who only recognise them.
+
+
+NEAR: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
+DISTANCES: Final = frozenset({"$maxDistance", "$minDistance"})
+WITHIN: Final = frozenset({"$geoWithin", "$within"})
+OPERATORS: Final = NEAR | WITHIN | {"$geoIntersects"}

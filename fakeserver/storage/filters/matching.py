@@ -38,7 +38,7 @@ from bson import DBRef, Regex
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.scripted import compile_where
-from fakeserver.storage.filters import geo_names
+from fakeserver.storage.filters import match_operators
 from fakeserver.storage.filters.match_operators import (
     LEAF_OPERATORS,
     equality,
@@ -46,7 +46,7 @@ from fakeserver.storage.filters.match_operators import (
     membership,
     regex_test,
 )
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.paths import read, split
 from fakeserver.storage.values.types import (
@@ -177,7 +177,7 @@ def _is_option(operator: str, condition: Mapping[str, Any]) -> bool:
     """Return whether an operator is no test, but an option of another."""
     if operator in {"$options", "$comment", "$uniqueDocs"}:
         return True
-    return operator in geo_names.DISTANCES and not geo_names.NEAR.isdisjoint(condition)
+    return operator in match_operators.DISTANCES and not match_operators.NEAR.isdisjoint(condition)
 
 
 def _operator(
@@ -193,7 +193,7 @@ def _operator(
     compound = _COMPOUND.get(operator)
     if compound is not None:
         return compound(name, argument, scope, parts)
-    if operator in geo_names.OPERATORS:
+    if operator in match_operators.OPERATORS:
         geographic: Predicate = _geo_operators.compile_geo(operator, condition, scope, parts)
         return geographic
     leaf = LEAF_OPERATORS.get(operator)
@@ -365,7 +365,9 @@ def _comment(_name: str, _argument: Any, _scope: Scope) -> Predicate:
     return lambda _document: True
 
 
-_PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *geo_names.OPERATORS, "$options"}) - {"$not"}
+_PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *match_operators.OPERATORS, "$options"}) - {
+    "$not"
+}
 _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$and": _and,
     "$or": _or,

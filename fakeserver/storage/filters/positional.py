@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_element, compile_filter
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.paths import array_index, exactly, split
 from fakeserver.storage.values.printing import show, show_field

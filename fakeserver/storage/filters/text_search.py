@@ -28,8 +28,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fakeserver.storage.port.engine import IndexSpec
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import IndexSpec, Scope
 
 
 NONE: Final = "none"

@@ -33,6 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.plans.bounds import (
     Clause,
     Fit,
@@ -54,7 +55,7 @@ from fakeserver.storage.values.rows import part_of
 from fakeserver.storage.values.types import MISSING, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fakeserver.storage.plans.bounds import Interval
     from fakeserver.storage.plans.indexes import OrderedIndex
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.values.rows import Key
 
     Bounds = tuple[Sequence[Interval] | None, ...]
+
 
 _NATURAL: Final = "$natural"
 
@@ -415,3 +417,47 @@ def keyed(document: Document, plan: Plan) -> Document:
     for name, value in index_key(document, plan).items():
         assign(found, split(name), value)
     return found
+
+
+# The last document of a query: plans that end with it, and plans that look for one more.
+#
+# A client sees it where results end exactly with a batch: the cursor is closed at once, or by a getMore
+# that finds nothing.
+
+
+def ends_with_last(wanted: Query, indexes: Iterable[IndexSpec], found: int) -> bool:
+    """Return whether a plan that found so many documents is through with the last of them.
+
+    An `_id` is looked up once, and a limit ends the plan; but a sort in memory holds the limit itself, and
+    a scan looks.
+    """
+    if found and _is_id_lookup(wanted):
+        return True
+    return found > 0 and found == wanted.limit and _in_order_of_an_index(wanted.sort, indexes)
+
+
+def _is_id_lookup(wanted: Query) -> bool:
+    if list(wanted.filter) != ["_id"] or wanted.skip or wanted.hint or wanted.return_key:
+        return False
+    condition = wanted.filter["_id"]
+    return not is_operators(condition) or list(condition) == ["$eq"]
+
+
+def _in_order_of_an_index(sort: Mapping[str, Any] | None, indexes: Iterable[IndexSpec]) -> bool:
+    """Return whether no sort is left to do, because there is none or an index has that order."""
+    if not sort or "$natural" in sort:
+        return True
+    return any(_has_order(index.key, sort) for index in indexes)
+
+
+def _has_order(key: Mapping[str, Any], sort: Mapping[str, Any]) -> bool:
+    if list(key)[: len(sort)] != list(sort):
+        return False
+    same = [_direction(key[name]) == _direction(sort[name]) for name in sort]
+    return all(same) or not any(same)
+
+
+def _direction(value: Any) -> Any:
+    """Return whether a number says upwards; what is none, such as `"hashed"`, as it is."""
+    number = whole(value)
+    return value if number is None else number > 0

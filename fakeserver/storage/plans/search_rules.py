@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.filters.geo_names import NEAR
-from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.filters.match_operators import NEAR, is_operators
 from fakeserver.storage.plans.bounds import clauses
 from fakeserver.storage.values.metadata import DISTANCE, POINT, TEXT_SCORE, QueryMetadata
 from fakeserver.waiting.first_use import at_first_use

@@ -15,7 +15,7 @@ from fakeserver.storage.expressions.accumulators import compile_field
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.values.arithmetic import integer
 from fakeserver.storage.values.decimal_functions import rounded
-from fakeserver.storage.values.memory import check_gathered, checked_document
+from fakeserver.storage.values.limits import check_gathered, checked_document
 from fakeserver.storage.values.pacing import paced, sorted_at_leisure
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.sorting import sort_documents
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.storage.expressions.accumulators import Accumulator
-    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+    from fakeserver.storage.port.engine import Evaluate, Frame, Scope
     from fakeserver.storage.stages.flow import PipelineStage
 
     Document: TypeAlias = dict[str, Any]

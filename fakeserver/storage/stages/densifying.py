@@ -33,7 +33,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import Scope
     from fakeserver.storage.stages.flow import PipelineStage
 
     Document: TypeAlias = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.values.memory import MAX_HELD_BYTES, weight
+from fakeserver.storage.values.limits import MAX_HELD_BYTES, weight
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 

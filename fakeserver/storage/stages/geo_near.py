@@ -20,8 +20,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fakeserver.storage.port.engine import IndexSpec
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import IndexSpec, Scope
 
     Document: TypeAlias = dict[str, Any]
 

@@ -15,7 +15,7 @@ from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.stages.projecting import set_computed
-from fakeserver.storage.values.memory import Volume
+from fakeserver.storage.values.limits import Volume
 from fakeserver.storage.values.paths import gather, read, split
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import (
@@ -35,7 +35,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fakeserver.storage.port.scope import Evaluate, Scope
+    from fakeserver.storage.port.engine import Evaluate, Scope
     from fakeserver.storage.stages.flow import PipelineStage
 
     Document: TypeAlias = dict[str, Any]

@@ -19,7 +19,7 @@ from fakeserver.storage.stages.bucketing import compile_bucket, compile_bucket_a
 from fakeserver.storage.stages.flow import Flowing, run_stages
 from fakeserver.storage.stages.lookup import compile_graph_lookup, compile_lookup, compile_union_with
 from fakeserver.storage.stages.projecting import check_project, compile_projection, set_computed
-from fakeserver.storage.values.memory import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
+from fakeserver.storage.values.limits import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.paths import exactly, remove, split
 from fakeserver.storage.values.printing import show
@@ -32,7 +32,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import Scope
     from fakeserver.storage.stages.flow import PipelineStage
 
     Document: TypeAlias = dict[str, Any]

@@ -33,7 +33,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+    from fakeserver.storage.port.engine import Evaluate, Frame, Scope
 
     Document: TypeAlias = dict[str, Any]
     Project: TypeAlias = Callable[[Document], Document]

@@ -38,7 +38,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fakeserver.storage.port.scope import Frame, Scope
+    from fakeserver.storage.port.engine import Frame, Scope
 
 _CURRENT: Final = "current"
 _UNBOUNDED: Final = "unbounded"

@@ -22,7 +22,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fakeserver.storage.port.scope import Evaluate, Frame, Scope
+    from fakeserver.storage.port.engine import Evaluate, Frame, Scope
     from fakeserver.storage.stages.flow import PipelineStage
 
     Document: TypeAlias = dict[str, Any]

@@ -32,7 +32,7 @@ from fakeserver.storage.values import calendar
 from fakeserver.storage.values.arithmetic import to_decimal
 from fakeserver.storage.values.dates import is_date
 from fakeserver.storage.values.decimal_functions import rounded
-from fakeserver.storage.values.memory import MAX_OPERATOR_BYTES, Budget
+from fakeserver.storage.values.limits import MAX_OPERATOR_BYTES, Budget
 from fakeserver.storage.values.printing import show, show_field
 from fakeserver.storage.values.sorting import key_values
 from fakeserver.storage.values.types import (
@@ -53,7 +53,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fakeserver.storage.port.scope import Evaluate, Scope
+    from fakeserver.storage.port.engine import Evaluate, Scope
     from fakeserver.storage.values.types import Fold
 
     Compute: TypeAlias = Callable[[Partition], list[Any]]

@@ -15,7 +15,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.plans.index_scan import positions, slices
-from fakeserver.storage.plans.indexes import OrderedIndex, UniqueIndex, ValueIndex
+from fakeserver.storage.plans.indexes import OrderedIndex, UniqueIndex, ValueIndex, check_of
 from fakeserver.storage.plans.planning import (
     SCAN,
     Plan,
@@ -27,7 +27,6 @@ from fakeserver.storage.plans.planning import (
     residue,
 )
 from fakeserver.storage.plans.search_rules import is_served_by
-from fakeserver.storage.plans.special_indexes import check_of
 from fakeserver.storage.port.engine import IndexSpec, Query
 from fakeserver.storage.values.types import MISSING, OWN_IDENTITY, identity
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
@@ -36,8 +35,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, ItemsView, Iterable, Iterator, Mapping
 
-    from fakeserver.storage.plans.indexes import Entry
-    from fakeserver.storage.plans.special_indexes import Check
+    from fakeserver.storage.plans.indexes import Check, Entry
     from fakeserver.storage.port.engine import Capped, Document, Namespace
     from fakeserver.storage.values.stored import Stored
 

@@ -39,15 +39,14 @@ from fakeserver.storage.plans.index_keys import sign_of
 from fakeserver.storage.plans.indexes import duplicate_key
 from fakeserver.storage.plans.planning import SCAN, covers, index_key, keyed, may_be_covered, residue
 from fakeserver.storage.plans.search_rules import check_searches, metadata_of, metadata_of_pipeline
-from fakeserver.storage.port.engine import Changed, Document, Explanation, Query, Stats, UpdateResult
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Changed, Document, Explanation, Query, Scope, Stats, UpdateResult
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.store import scanning as scan
 from fakeserver.storage.store.collection_state import CollectionState, Examined, build_index
 from fakeserver.storage.updates.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values.collation import fold_of
-from fakeserver.storage.values.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.storage.values.limits import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values.stored import Stored, as_stored, stored
 from fakeserver.storage.values.types import SCALARS, copy_value, identity
 from fakeserver.waiting.interrupts import check_for_interrupt, in_one_turn, interruptible

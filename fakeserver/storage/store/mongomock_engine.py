@@ -23,7 +23,7 @@ from fakeserver.storage.filters.matching import equalities
 from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.plans.indexes import UniqueIndex, duplicate_key
 from fakeserver.storage.port.engine import Changed, Explanation, Query, Stats, UpdateResult
-from fakeserver.storage.values.sizes import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
+from fakeserver.storage.values.limits import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values.stored import Stored, stored
 from fakeserver.storage.values.types import copy_value, identity
 from fakeserver.waiting.interrupts import check_for_interrupt

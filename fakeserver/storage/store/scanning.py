@@ -10,7 +10,7 @@ import bson
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.plans.planning import reading
 from fakeserver.storage.plans.search_rules import check_searches
-from fakeserver.storage.values.memory import check_sorted
+from fakeserver.storage.values.limits import check_sorted
 from fakeserver.storage.values.metadata import DISTANCE
 from fakeserver.storage.values.sorting import check_sort, key_values, sort_documents
 from fakeserver.storage.values.types import INT64_MAX, SCALARS, identity
@@ -19,8 +19,7 @@ from fakeserver.waiting.interrupts import in_one_turn, interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from fakeserver.storage.port.engine import Document, Query
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import Document, Query, Scope
     from fakeserver.storage.store.collection_state import CollectionState, Examined
 
 _NEAREST_FIRST: Final[Mapping[str, Any]] = {"": {"$meta": DISTANCE}}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import Scope
 
 
 class _Keep:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fakeserver.storage.port.scope import Scope
+    from fakeserver.storage.port.engine import Scope
 
     Document: TypeAlias = dict[str, Any]
 

@@ -21,7 +21,7 @@ from fakeserver.storage.values.dates import (
     folded_year,
     unfolded,
 )
-from fakeserver.storage.values.memory import checked_text
+from fakeserver.storage.values.limits import checked_text
 from fakeserver.storage.values.types import INT64_MAX, milliseconds
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode

@@ -24,8 +24,7 @@ from harness.adapters.base import (
 )
 from harness.adapters.pymongo.arguments import names, snake
 from harness.adapters.pymongo.calls import settled
-from harness.adapters.pymongo.events import POOL_KINDS, address_of, listeners
-from harness.adapters.pymongo.logs import PyMongoLogCollector
+from harness.adapters.pymongo.events import POOL_KINDS, PyMongoLogCollector, address_of, listeners
 from harness.adapters.pymongo.operations import OPERATIONS
 from harness.adapters.pymongo.pools import POOL, PyMongoPoolHandle, background, closed, opened
 from harness.adapters.pymongo.results import DRIVER_ERRORS, report

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gridfs.synchronous import GridFSBucket
@@ -13,7 +15,6 @@ from pymongo.synchronous.mongo_client import _ClientCheckout
 from harness.adapters.base import Event, OperationFailed
 from harness.adapters.pymongo.base import PyMongoAdapter
 from harness.adapters.pymongo.pools import NoMonitorSync
-from harness.adapters.threads import Callbacks, Workers, finished
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from harness.adapters.base import Handle
     from harness.unified.deployment import Deployment
     from mongowire.ports import Clock
+
 
 T = TypeVar("T")
 
@@ -111,3 +113,142 @@ def _interrupt(client: Any) -> None:
     for server in tuple(client._topology._servers.values()):  # noqa: SLF001  # PyMongo has no public way
         for context in tuple(server.pool.active_contexts):
             context.cancel()
+
+
+# Threads for drivers whose calls block, so that the event loop of runner and servers goes on.
+#
+# Every call has a thread for itself: one that has nothing to do, or else a new one. So no call ever waits
+# for another's end, and calls that wait for each other (an operation inside a transaction's callback)
+# cannot lock.
+
+
+class Workers:
+    """The threads of one adapter. Used from the event loop only; `close` ends them."""
+
+    def __init__(self) -> None:
+        self._all: list[_CallThread] = []
+        self._idle: list[_CallThread] = []
+        self._all_idle = asyncio.Event()
+        self._all_idle.set()
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what a call that blocks returns, or raise what it raises.
+
+        A caller who is cancelled no longer waits; the call keeps its thread until it returns.
+        """
+        worker = self._idle.pop() if self._idle else self._hire()
+        self._all_idle.clear()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        worker.start(call, done, lambda: self._rest(worker))
+        return await done
+
+    async def rested(self, *, within: float) -> bool:
+        """Return whether every call has returned, after at most `within` seconds."""
+        waiting = asyncio.ensure_future(self._all_idle.wait())
+        done, _ = await asyncio.wait({waiting}, timeout=within)
+        waiting.cancel()
+        return bool(done)
+
+    def close(self) -> None:
+        """End the threads. No call may be running."""
+        assert self._all_idle.is_set(), "a call is running"
+        for worker in self._all:
+            worker.end()
+        self._all.clear()
+        self._idle.clear()
+
+    def _hire(self) -> _CallThread:
+        worker = _CallThread()
+        self._all.append(worker)
+        return worker
+
+    def _rest(self, worker: _CallThread) -> None:
+        self._idle.append(worker)
+        if len(self._idle) == len(self._all):
+            self._all_idle.set()
+
+
+class _CallThread:
+    """One thread, which takes calls from a queue; None ends it."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="driver call", daemon=True)
+        self._thread.start()
+
+    def start(self, call: Callable[[], T], done: asyncio.Future[T], rest: Callable[[], None]) -> None:
+        context = contextvars.copy_context()
+        self._calls.put(lambda: _deliver(call, done, rest, context))
+
+    def end(self) -> None:
+        self._calls.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+            del call  # or the last call's objects would live until the next
+
+
+def _deliver(
+    call: Callable[[], T],
+    done: asyncio.Future[T],
+    rest: Callable[[], None],
+    context: contextvars.Context,
+) -> None:
+    """Run a call on this thread; its result is set on the loop."""
+    answer: Callable[[], None]
+    try:
+        value = context.run(call)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
+        failure = error
+
+        def answer() -> None:
+            done.set_exception(failure)
+    else:
+
+        def answer() -> None:
+            done.set_result(value)
+
+    def settle() -> None:
+        rest()
+        if not done.done():
+            answer()
+
+    done.get_loop().call_soon_threadsafe(settle)
+
+
+class Callbacks:
+    """What a blocked driver asks of the loop: coroutines that it waits for on its own thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: set[Any] = set()
+
+    def wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the loop and wait for its end; called on a worker's thread.
+
+        Raises `concurrent.futures.CancelledError` when `cancel` comes first.
+        """
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        self._waiting.add(future)
+        try:
+            return future.result()
+        finally:
+            self._waiting.discard(future)
+
+    def cancel(self) -> None:
+        """Cancel every coroutine that a thread still waits for."""
+        for future in tuple(self._waiting):
+            future.cancel()
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits, as those are that call a driver that blocks."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("a coroutine over blocking calls waited for the event loop")

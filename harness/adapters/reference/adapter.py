@@ -13,11 +13,14 @@ from driver.client import AsyncClient, OptionWarning
 from driver.concerns import ReadConcern, ReadPreference, WriteConcern
 from driver.editions import DEFAULT, EDITIONS
 from driver.gridfs.bucket import GridFSBucket
+from driver.log.components import ROOT
+from driver.log.message import LogMessage
 from driver.policy.backpressure import TokenBucket
 from driver.server_api import ServerApi
 from driver.tracing.options import TracingOptions
 from driver.transaction import TransactionOptions
 from harness.adapters.base import (
+    LOG_MESSAGE,
     SPAN,
     EntityKind,
     Event,
@@ -28,15 +31,15 @@ from harness.adapters.base import (
     TopologyReport,
     UnsupportedOperation,
 )
-from harness.adapters.reference.buckets import BUCKET, bucket_options
-from harness.adapters.reference.jitter import with_jitter
-from harness.adapters.reference.logs import DOCUMENT_LENGTH, LogCollector
-from harness.adapters.reference.operations import OPERATIONS, transaction_options
+from harness.adapters.logger_tap import LoggerTap
+from harness.adapters.reference.operations import BUCKET, OPERATIONS, bucket_options, transaction_options
 from harness.adapters.reference.pools import POOL, PoolHandle, create_pool
 from harness.adapters.reference.results import DRIVER_ERRORS, event_of, report
+from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import logging
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from driver.collection import Collection
     from driver.database import Database
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
     from driver.session import ClientSession
     from harness.adapters.base import ClientSpec, Handle, PoolSpec
     from harness.unified.deployment import Deployment
+    from mongowire.ports import Rng
+
 
 FEATURES: Final = frozenset(
     {
@@ -301,3 +306,81 @@ _MAKERS: Final[Mapping[EntityKind, Callable[[Any, Mapping[str, Any]], Handle]]] 
     EntityKind.SESSION: _session,
     EntityKind.BUCKET: _bucket,
 }
+
+
+# The reference driver's log messages, as it gives them to Python's `logging`.
+
+
+DOCUMENT_LENGTH: Final = 100_000
+"""Where documents are cut off in scenarios, which read them."""
+
+
+class LogCollector(LoggerTap):
+    """Delivers what one client logs. Whose messages it is to deliver is said before the client opens."""
+
+    def __init__(self, components: Iterable[str], deliver: Callable[[str, dict[str, Any]], None]) -> None:
+        super().__init__(f"{ROOT}.{component}" for component in components)
+        self.client: object = None
+        self._deliver = deliver
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a message."""
+        message = record.msg
+        if isinstance(message, LogMessage) and message.client == self.client:
+            component = record.name.rpartition(".")[2]
+            level = record.levelname.lower()
+            self._deliver(LOG_MESSAGE, {"level": level, "component": component, "data": message.data})
+
+
+# The random numbers of a client of the reference driver whose jitter a scenario sets.
+#
+# The driver draws its jitter from two generators of its own: `jitter` for overload retries, `transactions`
+# for withTransaction. These are replaced. All others (ids, nonces, server selection) stay as they are, so
+# that a scenario that sets the jitter changes nothing else.
+
+
+_OF_BACKOFFS: Final = ("jitter", "transactions")
+
+
+def with_jitter(rng: Rng, spec: ClientSpec) -> Rng:
+    """Return the random numbers of a client: `rng`, with the jitter that its specification sets, if any."""
+    if spec.jitter is not None:
+        return _SetJitter(rng, FixedRng(spec.jitter, rng))
+    return rng if spec.jitter_seed is None else _SetJitter(rng, SeededRng(spec.jitter_seed))
+
+
+@dataclass(frozen=True, slots=True)
+class _SetJitter:
+    """A client's generator, below which those of backoffs are spawned from `jitter`."""
+
+    rng: Rng
+    jitter: Rng
+
+    def random(self) -> float:
+        return self.rng.random()
+
+    def randbytes(self, n: int) -> bytes:
+        return self.rng.randbytes(n)
+
+    def spawn(self, actor: str) -> Rng:
+        if actor in _OF_BACKOFFS:
+            return self.jitter.spawn(actor)
+        # A process that was forked off spawns all its generators below one of its own.
+        return _SetJitter(self.rng.spawn(actor), self.jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRng:
+    """A generator whose every number is `value`, also 1, which no other generator returns."""
+
+    value: float
+    rng: Rng
+
+    def random(self) -> float:
+        return self.value
+
+    def randbytes(self, n: int) -> bytes:
+        return self.rng.randbytes(n)
+
+    def spawn(self, actor: str) -> Rng:
+        return FixedRng(self.value, self.rng.spawn(actor))

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from harness.adapters.base import EntityKind
-from harness.authoring.recording.edit import Edits
 from harness.authoring.recording.expected import Expecting, Names, WrittenValues
 from harness.authoring.recording.observation import expected_attempts
+from harness.authoring.recording.text import Edits
 from harness.lint.engine import flaws
 from harness.lint.rules.events import racing_clients
 from harness.lint.scenario import LintedScenario

@@ -15,8 +15,7 @@ from harness.report.fitting import columns, echo
 from harness.report.progress import work
 from harness.running import interruption
 from harness.sim.claims.catalogue import CLAIMS, CLIENTS
-from harness.sim.claims.drawing import picture, section
-from harness.sim.claims.measuring import measure, report, table
+from harness.sim.claims.measuring import measure, picture, report, section, table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from harness.commands.options.types import Count, FilePath, Filled, Jobs
 from harness.commands.output.errors import bad_input
 from harness.report.progress import counted
 from harness.running import interruption
-from harness.running.processors import processors
+from harness.running.processes import processors
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.many import judged
 from harness.sim.swarm.schedule import ScheduleError, parse
@@ -122,7 +122,7 @@ def _line(seed: int, verdict: ScheduleVerdict) -> str:
 
 def _explain(seed: int, verdict: ScheduleVerdict, *, shrinks: bool) -> None:
     """Print what was found, the command that repeats it, and the shrunk schedule."""
-    from harness.sim.swarm.shrinking import shrink  # noqa: PLC0415 - a help text needs no driver
+    from harness.sim.swarm.judging import shrink  # noqa: PLC0415 - a help text needs no driver
 
     for _, text in verdict.violations[:5]:
         click.echo(f"        {text}")

@@ -12,7 +12,7 @@ from harness.formats.case import DRIVER, failure
 from harness.unified.build import requirement
 from harness.unified.errors import ScenarioError
 from harness.unified.matching.comparison import Comparison, align
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch
 from harness.unified.model import ExpectedEvent, ExpectedLog, Operation
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from harness.lint.findings import LintRule, Problem
 from harness.unified.build import decoded
 from harness.unified.schema.fail_points import DATA, FIELDS, MODE_FIELDS, MODES, NAMES, wrong_data, wrong_mode
 from mongowire.codes import ErrorCode, Label
-from mongowire.documents.suggestions import did_you_mean, nearest
+from mongowire.documents.errors import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

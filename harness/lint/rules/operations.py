@@ -20,7 +20,7 @@ from harness.unified.operations import OPERATIONS, look_up
 from harness.unified.operations.models import check_client_models, check_models
 from harness.unified.schema.arguments import argument_of, wrong_type
 from mongowire.codes import Label
-from mongowire.documents.suggestions import did_you_mean, nearest
+from mongowire.documents.errors import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from driver.options import CANONICAL, OPTIONS
 from harness.adapters.base import EntityKind
 from harness.lint.findings import LintRule, Problem
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

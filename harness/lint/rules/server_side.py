@@ -8,7 +8,7 @@ from harness.adapters.base import EntityKind
 from harness.lint.commands import all_commands, is_command
 from harness.lint.findings import LintRule, Problem
 from harness.unified.server_side.model import KEY
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

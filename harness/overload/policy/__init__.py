@@ -6,8 +6,15 @@ It knows the server by the wire alone: `serverStatus` in, `setParameter` out.
 from __future__ import annotations
 
 from harness.overload.policy.engine import Decision, Governor
-from harness.overload.policy.policies import POLICIES, Aimd, FollowThroughput, Policy, Settings
-from harness.overload.policy.readings import Reading, Sample
+from harness.overload.policy.policies import (
+    POLICIES,
+    Aimd,
+    FollowThroughput,
+    Policy,
+    Reading,
+    Sample,
+    Settings,
+)
 
 __all__ = [
     "POLICIES",

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from driver import AsyncClient
 from driver.errors import DriverError
-from harness.overload.policy.readings import CannotGovernError, Reading
+from harness.overload.policy.policies import CannotGovernError, Reading
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from harness.overload.policy.policies import Policy, Settings
-    from harness.overload.policy.readings import Sample
+    from harness.overload.policy.policies import Policy, Sample, Settings
     from mongowire.ports import Clock, Network, Rng
 
 APP_NAME: Final = "pushbackd govern"

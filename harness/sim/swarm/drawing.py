@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from harness.sim.swarm.faults import APART, FAULTS, Dice
 from harness.sim.swarm.schedule import (
+    APART,
     EDITIONS,
+    FAULTS,
     LEVELS,
     MONITORING,
     MOST_CLIENTS,
     ON_A_SET,
     READS,
     WORK,
+    Dice,
     Schedule,
     ScheduledFault,
     targets_of,
@@ -21,7 +23,7 @@ from harness.sim.swarm.schedule import (
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from harness.sim.swarm.faults import FaultKind
+    from harness.sim.swarm.schedule import FaultKind
 
 LEAST_OPERATIONS: Final = 50
 """Operations of a drawn schedule at least, all clients together."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from harness.flake_lab.shrink import search_among
+from harness.running import interruption
 from harness.sim.clock import NothingScheduled, Spinning
 from harness.sim.swarm.checkers import violations
 from harness.sim.swarm.run import perform
+from harness.sim.swarm.schedule import Schedule
 from harness.sim.swarm.verdict import ScheduleVerdict
 
 if TYPE_CHECKING:
     from harness.sim.swarm.history import RunHistory
     from harness.sim.swarm.run import SwarmRun
-    from harness.sim.swarm.schedule import Schedule
 
 
 def judge(schedule: Schedule) -> ScheduleVerdict:
@@ -62,3 +64,31 @@ def _stable(value: Any) -> bytes:
     facts = {name: getattr(value, name) for name in value.__slots__}
     sets = {name: sorted(each) for name, each in facts.items() if isinstance(each, frozenset)}
     return repr({**facts, **sets}).encode()
+
+
+# The smallest schedule that still fails: fewer faults, clients, operations while one checker complains.
+
+
+MOST: Final = 150
+"""How many schedules are tried at most: some twenty seconds."""
+
+
+def shrink(schedule: Schedule, checker: str, *, most: int = MOST) -> tuple[Schedule, ScheduleVerdict | None]:
+    """Return the smallest schedule found in which this checker still complains, with its verdict.
+
+    None is the verdict of a schedule that it does not complain of. Raises `Interrupted` between two runs.
+    """
+    smallest: tuple[Schedule, ScheduleVerdict | None] = (schedule, None)
+    search = search_among(schedule, Schedule.smaller, most=most)
+    candidate = next(search, None)
+    while candidate is not None:
+        interruption.check()
+        verdict = judge(candidate)
+        fails = any(name == checker for name, _ in verdict.violations)
+        if fails:
+            smallest = candidate, verdict
+        try:
+            candidate = search.send(fails)
+        except StopIteration:
+            break
+    return smallest

@@ -5,8 +5,7 @@ from __future__ import annotations
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.running.cluster import ClusterError, result_of
-from harness.running.futures import as_they_end
+from harness.running.cluster import ClusterError, as_they_end, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import itertools
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final
 
 from driver.policy.backpressure import NoBudget, TokenBucket
+from fakeserver.admission.rate_limiter import REJECTED, RateLimiter
+from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.building import FleetPlan
 from harness.sim.fleet.clients import draw_strategy
+from harness.sim.fleet.lists import note, ticks
+from harness.sim.fleet.retries import took
+from harness.sim.fleet.running import outcome_of, plain_world
 from harness.sim.fleet.scenario import Closed, Deploy
 from harness.sim.fleet.strategies import Backpressure
-from harness.sim.virtual_fleet.server import (
-    GIVE_UP,
-    MOST_TICKS,
-    WINDOW,
-    Agenda,
-    FleetAnswer,
-    FleetRecord,
-    FleetServer,
-    ServerPause,
-)
 from harness.sim.virtual_fleet.strategies import ClientDice, FollowingBackpressure, FollowingWaits, has_budget
 from harness.sim.world import run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from harness.sim.fleet.outcome import FleetOutcome
-    from harness.sim.fleet.scenario import Scenario
+    from harness.sim.fleet.scenario import Scenario, Servers
     from harness.sim.virtual_fleet.strategies import Following
     from harness.sim.world import World
+    from mongowire.ports import Clock
 
 
 def play(scenario: Scenario, *, on_progress: Callable[[float], None] | None = None) -> FleetOutcome:
@@ -210,3 +211,303 @@ class VirtualClient:
 
     def _note(self, kind: int) -> None:
         self._record.note(self._number, kind)
+
+
+# The server of the virtual tier: the fake's own admission and service times, for each request at work.
+#
+# Requests that began a whole number of looks apart are looked at in the same ticks. They are a round: a
+# task looks at the oldest of it and, only if that is done, at the next. One that came later cannot be done
+# before it, so a server that is buried under requests costs a look at one of each round, not at all of
+# them.
+#
+# A virtual loop calls what is due at one instant together, and tasks that these wake come after all of
+# them. The engine finishes with one client before it turns to the next. So each thing that happens has an
+# instant to itself: the tick, then the place that its kind has in `engine.advance`, then its number.
+
+
+OUTAGES: Final = 1 / 8
+LEAVE: Final = 2 / 8
+LOOK: Final = 3 / 8
+GIVE_UP: Final = 4 / 8
+WAKE: Final = 6 / 8
+"""The end of its place: what was set last comes first."""
+WINDOW: Final = 7 / 8
+
+_STEP: Final = 2.0**-30
+"""Between two numbers. A float tells them apart up to `MOST_TICKS`; an eighth has room for 134 million."""
+MOST_TICKS: Final = 2**22
+
+
+class Agenda:
+    """The instants of a run on a clock whose second is a tick."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._numbers = itertools.count(1)
+
+    @property
+    def now(self) -> int:
+        """The present tick."""
+        return int(self._clock.now())
+
+    def number(self) -> int:
+        """Return the number of something that begins now."""
+        return next(self._numbers)
+
+    def instant(self, tick: int, place: float, number: int = 0) -> float:
+        """Return the instant of something in a tick, after what has a smaller number."""
+        return tick + place + number * _STEP
+
+    async def reach(self, tick: int, place: float, number: int = 0) -> None:
+        """Wait for such an instant."""
+        await self._clock.sleep_until(self.instant(tick, place, number))
+
+    async def wake(self, tick: int) -> None:
+        """Wait until it is this client's turn in a tick: before those who waited for it already."""
+        await self._clock.sleep_until(self.instant(tick, WAKE, -self.number()))
+
+
+_SLACK: Final = 1e-9
+
+
+class FleetRecord:
+    """The measures of one run, in columns of which nothing but measures is used."""
+
+    def __init__(self, plan: FleetPlan, agenda: Agenda) -> None:
+        self.world = plain_world(plan)
+        self.ticks = plan.ticks
+        self.tick = plan.scenario.tick
+        self.whole = plan.whole
+        self._scenario = plan.scenario
+        self._agenda = agenda
+
+    def note(self, client: int, kind: int) -> None:
+        """Take note of an event of now."""
+        self.world.numbers[c.NOW] = self._agenda.now
+        note(self.world, client, kind)
+
+    def succeeded(self, first: int) -> None:
+        """Take note of how long an operation took that began at a tick."""
+        took(self.world, self._agenda.now - first)
+
+    def waited(self, since: int) -> None:
+        """Take note of a wait before the work on a request."""
+        self.world.numbers[c.WAITED] += self._agenda.now - since
+
+    def wait_of(self, seconds: float) -> int:
+        """Return the ticks nearest to a wait, at least one."""
+        return ticks(self.world, max(seconds, 0.0))
+
+    def close_window(self, levels: tuple[float, float, float, float], retry_tokens: float, peak: int) -> None:
+        """End a window: with the server's levels and peak, and the mean of the drivers' buckets."""
+        numbers, reals = self.world.numbers, self.world.reals
+        at_work, service, waiting, tokens = levels
+        delay = min(math.ceil(service - _SLACK), self.ticks) * self.tick
+        reals[numbers[c.LEVEL_AT] : numbers[c.LEVEL_AT] + c.LEVELS] = [
+            *(at_work, delay, waiting, tokens, retry_tokens, peak)
+        ]
+        numbers[c.LEVEL_AT] += c.LEVELS
+        numbers[c.WINDOW_AT] += c.COUNTED
+
+    def outcome(self) -> FleetOutcome:
+        """Return everything."""
+        return outcome_of(self._scenario, self.world)
+
+
+_COMMAND: Final = "find"
+
+
+class FleetAnswer(Enum):
+    """The end of a request."""
+
+    OK = "ok"
+    REJECTED = "rejected"
+
+
+@dataclass(eq=False)
+class FleetRequest:
+    """A client's request; its `answer` comes, or does not. `gone` says that nobody waits for it any more."""
+
+    client: int
+    sent: int
+    answer: asyncio.Future[FleetAnswer] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    gone: bool = False
+    begun: int = 0
+    number: int = 0
+    """Its place among those that are looked at in one tick."""
+    at_work: bool = False
+
+
+@dataclass(frozen=True)
+class ServerPause:
+    """The server stands still from a tick until another."""
+
+    start: int
+    end: int
+
+
+class FleetServer:
+    """One server that may stand still; times are ticks."""
+
+    def __init__(self, servers: Servers, agenda: Agenda, record: FleetRecord) -> None:
+        own, limit = servers.service, servers.request_limit
+        self._servers = servers
+        self._agenda = agenda
+        self._record = record
+        self._service = ServiceModel(
+            ServiceParameters(
+                base=own.base / record.tick,
+                concurrency_limit=own.limit,
+                factor=own.factor,
+                k=own.k,
+                longest=record.ticks,
+                recompute=record.whole(own.recompute),
+            )
+        )
+        self._limiter: RateLimiter | None = None
+        if limit is not None:
+            self._limiter = RateLimiter(
+                "requests", rate=limit.rate, burst_seconds=limit.burst_seconds, now=0.0
+            )
+        self._backlog: list[FleetRequest] = []
+        self._kept = 0
+        """How many in the backlog have gone."""
+        self._paused_until = 0
+        self._rounds: dict[int, deque[FleetRequest]] = {}
+        """The requests at work, the oldest first, by the tick of a period at which they are looked at."""
+        self._peak = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still."""
+        return self._paused_until > self._agenda.now
+
+    # The clients' side.
+
+    def receive(self, client: int) -> FleetRequest:
+        """Take a request; it waits while the server stands still."""
+        request = FleetRequest(client, self._agenda.now)
+        if self.is_paused:
+            self._backlog.append(request)
+        else:
+            self._admit(request)
+        return request
+
+    def hang_up(self, request: FleetRequest) -> None:
+        """Lose a client; what becomes of its request is `Servers.abandoned`."""
+        request.gone = True
+        self._record.note(request.client, c.GONE)
+        notices = self._servers.abandoned
+        if request in self._backlog:
+            if notices == "at once" or self._kept >= self._servers.backlog:
+                self._backlog.remove(request)
+            else:
+                self._kept += 1
+        elif notices == "at once":
+            request.at_work = False
+            self._service.finish()
+        elif notices == "at a check":
+            request.at_work = False
+            self._spawn(self._leave(request))
+
+    # Outages.
+
+    async def stand_still(self, pauses: Sequence[ServerPause]) -> None:
+        """Stand still and go on, as often as that is asked for."""
+        for tick in sorted({tick for pause in pauses for tick in (pause.start, pause.end)}):
+            await self._agenda.reach(tick, OUTAGES)
+            for pause in pauses:
+                if pause.start == tick:
+                    self._paused_until = max(self._paused_until, pause.end)
+                elif pause.end == tick and not self.is_paused:
+                    self._go_on()
+
+    def _go_on(self) -> None:
+        """Let in what waits, in the order in which it came."""
+        waited, self._backlog, self._kept = self._backlog, [], 0
+        for request in waited:
+            if not request.gone:
+                self._record.waited(request.sent)
+                self._admit(request)
+            elif self._servers.abandoned == "never":
+                self._admit(request)
+
+    # Work.
+
+    def _admit(self, request: FleetRequest) -> None:
+        """Ask the limiter, and begin."""
+        now = self._agenda.now * self._record.tick
+        if self._limiter is not None and self._limiter.acquire(now) is REJECTED:
+            if not request.gone:
+                request.answer.set_result(FleetAnswer.REJECTED)
+            return
+        request.begun, request.number, request.at_work = self._agenda.now, self._agenda.number(), True
+        due = int(self._service.begin(_COMMAND, request.begun))
+        self._peak = max(self._peak, self._service.concurrency)
+        phase = due % self._period
+        if phase in self._rounds:
+            self._rounds[phase].append(request)
+        else:
+            self._rounds[phase] = deque([request])
+            self._spawn(self._look_round(phase, due))
+
+    @property
+    def _period(self) -> int:
+        return round(self._service.parameters.recompute)
+
+    async def _look_round(self, phase: int, due: int) -> None:
+        """Look at the requests of a round now and then, until none is left."""
+        waiting = self._rounds[phase]
+        while waiting:
+            request = waiting[0]
+            if request.at_work:
+                await self._agenda.reach(due, LOOK, request.number)
+            if request.at_work and (self.is_paused or self._service.look(_COMMAND, request.begun, due) > due):
+                due += self._period
+                continue
+            waiting.popleft()
+            if request.at_work:
+                self._finish(request)
+        del self._rounds[phase]
+
+    def _finish(self, request: FleetRequest) -> None:
+        request.at_work = False
+        self._complete()
+        if not request.gone:
+            request.answer.set_result(FleetAnswer.OK)
+
+    async def _leave(self, request: FleetRequest) -> None:
+        """Notice at the next look that a client has gone."""
+        period = round(self._service.parameters.recompute)
+        due = request.begun + ((self._agenda.now - request.begun) // period + 1) * period
+        await self._agenda.reach(due, LEAVE)
+        if self.is_paused:
+            await self._agenda.reach(self._paused_until, LEAVE)
+        self._complete()
+
+    def _complete(self) -> None:
+        self._record.note(c.NO_CLIENT, c.COMPLETED)
+        self._service.finish()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # How things stand.
+
+    def reset_peak(self) -> int:
+        """Return the most requests at work at a time since the last call, and begin anew."""
+        peak, self._peak = self._peak, self._service.concurrency
+        return peak
+
+    def levels(self) -> tuple[float, float, float, float]:
+        """Return the requests at work, the ticks that one takes now, those that wait, and the tokens."""
+        tokens = 0.0
+        if self._limiter is not None:
+            tokens = self._limiter.available((self._agenda.now + 1) * self._record.tick)
+        at_work = self._service.concurrency
+        return at_work, self._service.parameters.seconds(at_work), len(self._backlog), tokens

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from harness.adapters.base import Event
-    from harness.unified.matching.matcher import Entities
-    from harness.unified.matching.mismatch import Mismatch
+    from harness.unified.matching.matcher import Entities, Mismatch
     from harness.unified.model import ExpectedEvent, ExpectedEvents, ExpectedLogs
 
     Expected: TypeAlias = ExpectedEvent | ExpectedLog

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import ErrorReport
-from harness.unified.matching.matcher import match, missing
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch, match, missing
 from harness.unified.model import UNSET
 from mongowire.codes import code_name
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import ObjectId
 
 from harness.unified.errors import ScenarioError
-from harness.unified.matching.matcher import match, missing
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch, match, missing
 from harness.unified.observation import KINDS
 
 if TYPE_CHECKING:

@@ -44,7 +44,6 @@ from bson import (
 )
 
 from harness.unified.errors import ScenarioError
-from harness.unified.matching.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -367,3 +366,27 @@ OPERATORS: Final[Mapping[str, Callable[[Any, Any, _Scope], Mismatch | None]]] = 
     "$$matchAsDocument": _match_as_document,
     "$$matchAsRoot": _match_as_root,
 }
+
+
+# A mismatch: the place where an actual value is not the expected one.
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The first place where an actual value is not what was expected.
+
+    `path` is the way to it in the actual value (`updates[0].q`), empty at the root; `why` a sentence.
+    """
+
+    path: str
+    expected: Any
+    actual: Any
+    why: str
+
+    def below(self, prefix: str) -> Mismatch:
+        """Return the same mismatch, seen from a value that holds this one at `prefix`."""
+        glue = "." if self.path and not self.path.startswith("[") else ""
+        return Mismatch(f"{prefix}{glue}{self.path}", self.expected, self.actual, self.why)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}" if self.path else self.why

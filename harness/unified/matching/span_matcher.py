@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from harness.unified.matching.matcher import match, missing
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch, match, missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

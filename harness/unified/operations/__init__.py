@@ -5,21 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.errors import ScenarioError
-from harness.unified.operations import (
-    bucket,
-    client,
-    client_encryption,
-    collection,
-    cursor,
-    database,
-    loop,
-    repeat,
-    retry_tokens,
-    session,
-    testrunner,
-)
+from harness.unified.operations import bucket, client, collection, cursor, database, loop, session, testrunner
 from harness.unified.operations.spec import Context, OperationSpec, ResultComparison, merge
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +19,10 @@ __all__ = ["OPERATIONS", "Context", "OperationSpec", "ResultComparison", "look_u
 OPERATIONS: Final[Mapping[tuple[EntityKind, str], OperationSpec]] = merge(
     testrunner.TABLE,
     loop.TABLE,
-    repeat.TABLE,
-    retry_tokens.TABLE,
+    loop.REPEAT,
+    testrunner.RETRY_TOKENS,
     client.TABLE,
-    client_encryption.TABLE,
+    client.ENCRYPTION,
     database.TABLE,
     collection.TABLE,
     session.TABLE,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.adapters.base import Invocation
     from harness.unified.operations.spec import Context
 
+
 STREAM_OPTIONS = (
     "batchSize collation comment fullDocument fullDocumentBeforeChange maxAwaitTimeMS resumeAfter session"
     " showExpandedEvents startAfter startAtOperationTime timeoutMS"
@@ -65,5 +66,37 @@ TABLE = (
         signature("models", _BULK_OPTIONS),
         _bulk_write,
         requires=frozenset({Feature.CLIENT_BULK_WRITE}),
+    ),
+)
+
+
+# Operations on a ClientEncryption: data keys, and values that are encrypted by hand.
+#
+# Unified Test Format: ClientEncryption Operations.
+
+
+_ENCRYPTION = frozenset({Feature.ENCRYPTION})
+
+ENCRYPTION = (
+    *family(
+        EntityKind.CLIENT_ENCRYPTION,
+        {
+            "createDataKey": ("kmsProvider", "opts"),
+            "rewrapManyDataKey": ("filter", "opts"),
+            "deleteKey": ("id", ""),
+            "getKey": ("id", ""),
+            "addKeyAltName": ("id keyAltName", ""),
+            "removeKeyAltName": ("id keyAltName", ""),
+            "getKeyByAltName": ("keyAltName", ""),
+            "encrypt": ("value", "opts"),
+            "decrypt": ("value", ""),
+        },
+        requires=_ENCRYPTION,
+    ),
+    *family(
+        EntityKind.CLIENT_ENCRYPTION,
+        {"getKeys": ("", "")},
+        requires=_ENCRYPTION,
+        result=ResultComparison.EACH,
     ),
 )

@@ -110,3 +110,33 @@ TABLE = (
         result=ResultComparison.NOTHING,
     ),
 )
+
+
+# `repeat`: operations run a number of times. Our own, for rules that only many operations show.
+#
+# Each time, each operation is one of its own: it is judged by its own expectations, and stands in the
+# account of the case as often as it ran. Unlike `loop`, it keeps nothing, and ends at the first that goes
+# wrong.
+
+
+async def _repeat(context: Context, call: Invocation[Any]) -> None:
+    for _ in range(_times(call.arguments["times"])):
+        for operation in call.arguments["operations"]:
+            await context.execute(context, operation)
+
+
+def _times(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ScenarioError(f"times must be an integer from 1 on, is {value!r}")
+    return value
+
+
+REPEAT = (
+    OperationSpec(
+        "repeat",
+        (EntityKind.TEST_RUNNER,),
+        signature("times operations"),
+        _repeat,
+        result=ResultComparison.NOTHING,
+    ),
+)

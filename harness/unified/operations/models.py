@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.arguments import check_names, signature
 from harness.unified.errors import ScenarioError
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
 from harness.unified.schema.grammar import MINOR_MAX
-from mongowire.documents.suggestions import did_you_mean, nearest
+from mongowire.documents.errors import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

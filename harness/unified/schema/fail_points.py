@@ -11,13 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.settings import failpoints as names
-from harness.unified.schema.arguments import Argument, wrong_type
-from harness.unified.schema.value_types import BOOLEAN, DOCUMENT, INTEGER, NUMBER, WORD, WORDS
+from harness.unified.schema.arguments import (
+    BOOLEAN,
+    DOCUMENT,
+    INTEGER,
+    NUMBER,
+    WORD,
+    WORDS,
+    Argument,
+    wrong_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from harness.unified.schema.value_types import ValueType
+    from harness.unified.schema.arguments import ValueType
 
 MODES: Final = ("off", "alwaysOn")
 _INT32_MAX: Final = (1 << 31) - 1

@@ -12,8 +12,7 @@ from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.unified.matching.matcher import Entities, match, missing
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Entities, Mismatch, match, missing
 from harness.unified.model import UNSET
 from harness.unified.server_side.attempt import attempts_of
 from harness.unified.server_side.model import GapRule, Range

@@ -28,7 +28,7 @@ from harness.unified.server_side.model import (
 )
 from harness.unified.server_side.oracles import ALL, ORACLES
 from mongowire.codes import ErrorCode
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.errors import ScenarioError
-from harness.unified.matching.matcher import match, missing
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch, match, missing
 from harness.unified.model import UNSET
 from harness.unified.outcome import CaseFailedError
 from harness.unified.server_side.section_rows import SectionComparison, SectionRow, as_text
 from harness.unified.server_side.seen import StatusSnapshot
-from mongowire.documents.suggestions import did_you_mean
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

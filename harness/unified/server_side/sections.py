@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch
 from harness.unified.outcome import CaseFailedError
 from harness.unified.server_side.attempts import Facts, SeenOperation, is_selected, judge
 from harness.unified.server_side.comparison import AttemptComparison

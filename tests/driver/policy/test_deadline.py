@@ -28,8 +28,7 @@ from driver.errors import (
 from driver.operations import admin, reads
 from driver.operations.base import MaxTime, Target
 from driver.operations.cursors import ResumePoint, watch
-from driver.operations.options import seconds_of, timeout_of
-from driver.operations.timeouts import TimeoutMode, mode_of
+from driver.operations.options import TimeoutMode, mode_of, seconds_of, timeout_of
 from driver.policy.deadline import MAX_TIME_MS_LIMIT, UNSET, Deadline, Timeout, earlier
 
 NOW = 100.0

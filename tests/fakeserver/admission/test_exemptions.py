@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakeserver.admission.exemptions import AddressRanges, ApplicationNames
+from fakeserver.admission.prioritization import AddressRanges, ApplicationNames
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from talking import STANDALONE, Deployment, Talker, lsid, play, play_live
 
 from fakeserver import ClusterSpec
-from fakeserver.admission.lost_clients import (
+from fakeserver.admission.parameters import (
     AT_INTERRUPT_CHECK,
     AT_ONCE,
     CHECK_PERIOD,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fakeserver.errors import CommandError
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.port.engine import Namespace
-from fakeserver.storage.values.sizes import MAX_INTERNAL_BYTES, MAX_USER_BYTES, Room, fit_one_reply
+from fakeserver.storage.values.limits import MAX_INTERNAL_BYTES, MAX_USER_BYTES, Room, fit_one_reply
 
 MEBIBYTE = 1024 * 1024
 

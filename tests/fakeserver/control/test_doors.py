@@ -14,7 +14,7 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from fakeserver import ClusterSpec
 from fakeserver.assembly.background import BackgroundCluster
-from fakeserver.control.verbs.state_verbs import DeploymentState, ServerState
+from fakeserver.control.verbs.data_verbs import DeploymentState, ServerState
 from fakeserver.control.verbs.table import VERBS
 from fakeserver.storage.port.engine import Namespace
 

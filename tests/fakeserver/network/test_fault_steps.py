@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from wire import splits, streams
 
 from fakeserver.network.fault_effects import EFFECTS, ConnectionEnd, FaultEffect, edited
+from fakeserver.network.fault_layer import Send, Wait, reply_steps
 from fakeserver.network.fault_registry import FaultRegistry, Hit
 from fakeserver.network.fault_requests import Reached, Requests, Whole
-from fakeserver.network.fault_steps import Send, Wait, reply_steps
 from fakeserver.network.faults import FaultPhase, parse_fault
 from mongowire.compression import Compressor
 from mongowire.connection import Envelope, WireConnection
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fakeserver.network.fault_effects import FaultEffects
-    from fakeserver.network.fault_steps import Step
+    from fakeserver.network.fault_layer import Step
 
 REPLY = WireConnection().send(OpMsg.of({"ok": 1.0, "text": "x" * 50}), request_id=5, response_to=7)
 

@@ -17,7 +17,7 @@ from tls_files import tls
 from fakeserver import ClusterSpec
 from fakeserver.deployment.spec import TlsMode
 from fakeserver.network.first_bytes import Speech, speech_of
-from mongowire.header import HEADER, HEADER_SIZE
+from mongowire.framing import HEADER, HEADER_SIZE
 from mongowire.tls import TlsSession
 
 if TYPE_CHECKING:

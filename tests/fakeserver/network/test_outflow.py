@@ -1,4 +1,4 @@
-"""Replies to requests that came together leave together (fakeserver/network/outflow.py)."""
+"""Replies to requests that came together leave together (fakeserver/network/connection.py)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import fakeserver
 from fakeserver import ClusterSpec
-from fakeserver.network.connection import Connection
-from fakeserver.network.outflow import Outflow
+from fakeserver.network.connection import Connection, Outflow
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
 from fakeserver.request.pipeline import PASS, Action, Stage, Step
 from mongowire.connection import Envelope, WireConnection

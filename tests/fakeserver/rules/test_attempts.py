@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakeserver.rules import attempts
-from fakeserver.rules.attempts import Attempts, OperationAttempt
+from fakeserver.rules import rule
+from fakeserver.rules.rule import Attempts, OperationAttempt
 
 FIND = {"find": "c", "filter": {"a": 1}, "$db": "db"}
 INSERT = {"insert": "c", "$db": "db"}
@@ -62,7 +62,7 @@ def test_an_operation_that_gave_way_to_another_one_succeeds_without_effect() -> 
 
 def test_the_oldest_operations_are_forgotten() -> None:
     counted = Attempts()
-    for number in range(attempts.MOST + 1):
+    for number in range(rule.MOST + 1):
         sent(counted, INSERT, txn=number)
-    assert sent(counted, INSERT, txn=attempts.MOST).attempt == 2
+    assert sent(counted, INSERT, txn=rule.MOST).attempt == 2
     assert sent(counted, INSERT, txn=0).attempt == 1

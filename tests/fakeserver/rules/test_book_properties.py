@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruled import FIND, KNOWN, book_of, code_of
 
-from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.book import RuleBook
 from fakeserver.rules.parsing import parse_rule
-from fakeserver.rules.rule import PER
+from fakeserver.rules.rule import PER, OperationAttempt
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:

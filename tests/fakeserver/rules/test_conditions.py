@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruled import FIND, HELLO, KNOWN
 
-from fakeserver.rules.attempts import OperationAttempt
 from fakeserver.rules.parsing import conditions_of, occurrence_of
-from fakeserver.rules.rule import CONNECTING
+from fakeserver.rules.rule import CONNECTING, OperationAttempt
 from mongowire.documents.occurrence import OccurrenceCount
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values import calendar
 from fakeserver.storage.values.dates import date_of, folded, unfolded
 from fakeserver.storage.values.types import milliseconds

@@ -8,8 +8,8 @@ import pytest
 from talking import Deployment, play
 
 from fakeserver import ClusterSpec
+from fakeserver.commands.writes.writing import check_insert, check_update
 from fakeserver.errors import WriteError
-from fakeserver.storage.values.storable import check_insert, check_update
 
 
 @pytest.mark.parametrize(

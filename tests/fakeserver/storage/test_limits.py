@@ -12,10 +12,10 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.regex import MatchLimitError, compile_regex
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.updates.updating import compile_update
-from fakeserver.storage.values.memory import MAX_OPERATOR_BYTES, checked_document, weight
+from fakeserver.storage.values.limits import MAX_OPERATOR_BYTES, checked_document, weight
 from fakeserver.storage.values.pacing import sorted_at_leisure
 from fakeserver.waiting.interrupts import in_one_turn
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.port.engine import IndexSpec, Namespace, Query
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import IndexSpec, Namespace, Query, Scope
 from fakeserver.storage.stages import lookup
 from fakeserver.storage.stages.lookup import keys_of
 from fakeserver.storage.store.memory_engine import MemoryEngine
@@ -174,7 +173,7 @@ def test_an_index_is_asked_instead_of_reading_the_collection() -> None:
 def test_what_is_joined_may_come_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = Joined([{"k": 1}], [{"k": 1, "text": "x" * 100}] * 20)
     size = sum(len(bson.encode(each)) for each in joined.stored(FOREIGN))
-    monkeypatch.setattr("fakeserver.storage.values.memory.MAX_INTERNAL_BYTES", 200)
+    monkeypatch.setattr("fakeserver.storage.values.limits.MAX_INTERNAL_BYTES", 200)
     stage = {"from": "foreign", "localField": "k", "foreignField": "k", "as": "j"}
     monkeypatch.setattr(lookup, "_MAX_BYTES", size)
     assert len(joined.run({"$lookup": stage})[0]["j"]) == 20

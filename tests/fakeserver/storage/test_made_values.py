@@ -17,7 +17,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.quantiles import percentiles
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from mongowire.system import SeededRng
 
 APPROXIMATELY = {"method": "approximate"}

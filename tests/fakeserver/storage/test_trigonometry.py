@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.port.scope import Scope
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values import decimal_functions
 
 ONE_ARGUMENT = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakeserver.storage.scripts.waiting_scripts import recognise
+from fakeserver.storage.scripts.javascript import recognise
 
 BUSY = "var d = new Date((new Date()).getTime() + {} * 1000); while (d > (new Date())) {{}}"
 

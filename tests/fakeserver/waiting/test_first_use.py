@@ -29,7 +29,7 @@ LIST = "\nimport sys\nprint(*sys.modules)"
 
 FILTERS = ("geo_operators", "geo_shapes", "schema", "text_search")
 STAGES = ("densifying", "geo_near", "window_bounds", "window_fields", "window_functions")
-SCRIPTS = ("javascript", "waiting_scripts")
+SCRIPTS = ("javascript",)
 RARE = {
     *(f"fakeserver.storage.filters.{name}" for name in FILTERS),
     *(f"fakeserver.storage.stages.{name}" for name in STAGES),

@@ -23,8 +23,7 @@ from harness.adapters.pymongo import base as pymongo_base
 from harness.adapters.reference import adapter as reference
 from harness.deployments.embedded import embedded
 from harness.testing.adapter import AdapterChecks, check_adapter, checks_of
-from harness.testing.adapter_basics import a_call_that_waits_does_not_keep_others_waiting
-from harness.testing.adapter_entities import AdapterEntities
+from harness.testing.adapter_basics import AdapterEntities, a_call_that_waits_does_not_keep_others_waiting
 from harness.testing.adapter_features import BY_FEATURE
 from harness.testing.worlds import run_in_system
 from harness.unified.deployment import Topology
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import ClientSpec, DriverAdapter, Handle, Invocation, PoolSpec
-    from harness.testing.adapter_entities import Check
+    from harness.testing.adapter_basics import Check
     from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Network
 

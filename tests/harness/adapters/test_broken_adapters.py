@@ -35,7 +35,7 @@ from harness.testing.verdict import Holds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from harness.testing.adapter_entities import Check
+    from harness.testing.adapter_basics import Check
     from harness.unified.deployment import Deployment
 
 CHECKS = {check.__name__: check for check in checks_of(Feature)}

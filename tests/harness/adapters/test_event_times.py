@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.adapters.base import AdapterLost, ClientSpec
-from harness.adapters.clocks import TRANSIT_SECONDS, ClockOffset
+from harness.adapters.child import TRANSIT_SECONDS, ClockOffset
 from harness.adapters.command import Children
 from harness.adapters.pymongo.blocking import PyMongoSyncAdapter
 from mongowire.system import SystemClock

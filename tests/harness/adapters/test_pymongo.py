@@ -13,7 +13,7 @@ from scripted import ScriptedDeployment
 from harness.adapters import make_adapter
 from harness.adapters.base import ClientSpec, EntityKind, Handle, Invocation, UnsupportedOperation
 from harness.deployments.embedded import embedded
-from harness.testing.adapter_entities import AdapterEntities, Check, failing
+from harness.testing.adapter_basics import AdapterEntities, Check, failing
 from harness.unified.deployment import Topology
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.adapters.base import ClientSpec
-from harness.adapters.reference.jitter import with_jitter
+from harness.adapters.reference.adapter import with_jitter
 from mongowire.system import SeededRng
 
 RNG = SeededRng(5, "client")

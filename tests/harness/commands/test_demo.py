@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fakeserver import BackgroundCluster, ClusterSpec
-from harness.overload.shop import Shop
+from harness.overload.demo import Shop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

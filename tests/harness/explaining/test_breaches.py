@@ -25,7 +25,7 @@ from harness.unified.server_side.seen import connections_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.explaining.cause import Cause
+    from harness.explaining.seen_case import Cause
     from harness.unified.server_side.seen import SeenRequest
 
 EDITION = EDITIONS["2026-02-20"]

@@ -15,7 +15,7 @@ from harness.unified.account import PerformedOperation
 from harness.unified.entities import EntityMap
 from harness.unified.loader import load
 from harness.unified.matching.comparison import compare_events
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch
 from harness.unified.outcome import CaseOutcome, Status
 
 if TYPE_CHECKING:

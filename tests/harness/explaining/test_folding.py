@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from made_results import asked, marked
 
 from harness.cli import cli
-from harness.explaining.folding import folded
 from harness.explaining.journal import two_columns
 from harness.explaining.sequence import read
+from harness.explaining.text import folded
 from harness.report.picture import svg
 from harness.running.result import Moment
 

@@ -10,8 +10,7 @@ from written_wire import PLACE, Wire, connection, exactly, expected, judged, use
 from harness.adapters.base import EntityKind
 from harness.explaining.server_causes import server_side_causes
 from harness.unified.entities import EntityMap
-from harness.unified.matching.matcher import missing
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch, missing
 from harness.unified.model import EntitySpec, Operation
 from harness.unified.outcome import CaseOutcome, Status
 from harness.unified.server_side.connection_judge import ConnectionComparison

@@ -28,8 +28,7 @@ from harness.running.plan import Item
 from harness.sim.article import files
 from harness.sim.article.parameters import Strategy
 from harness.sim.claims.catalogue import CLAIMS
-from harness.sim.claims.drawing import section
-from harness.sim.claims.measuring import measure, report
+from harness.sim.claims.measuring import measure, report, section
 from harness.sim.swarm import judging, run
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.timeline import page_of

@@ -16,8 +16,7 @@ from harness.running.plan import Settings, load_all, plan
 from harness.running.run import run_items
 from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
-from harness.sim.sweep.measures import measure
-from harness.sim.sweep.results import Results
+from harness.sim.sweep.results import Results, measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,7 +14,7 @@ from harness.adapters.base import Event
 from harness.running.executor import ExecutorParts, ItemExecutor
 from harness.running.plan import Item, Settings
 from harness.running.result import ResultStatus
-from harness.unified.matching.mismatch import Mismatch
+from harness.unified.matching.matcher import Mismatch
 from harness.unified.outcome import CaseOutcome, Status
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from harness.running import cancelling, interruption
 from harness.running.executor import ItemExecutor
 from harness.running.immediate_exit import AT_ONCE
 from harness.running.plan import Item, Settings, loaded
-from harness.running.processors import CAN_FORK
+from harness.running.processes import CAN_FORK
 from harness.running.result import Result, ResultStatus
 from harness.running.worker_pool import WorkerPool
 

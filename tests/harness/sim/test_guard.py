@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.sim import Spinning, World, clock, run_virtual
-from harness.sim.guard import guarded
+from harness.sim.world import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -144,7 +144,7 @@ def test_a_run_in_time_is_left_alone_and_its_guard_goes_with_it() -> None:
 _TRACED = """
 import sys
 from harness.sim import Spinning
-from harness.sim.guard import guarded
+from harness.sim.world import guarded
 
 
 def spin():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mongowire.documents.suggestions import did_you_mean, nearest
+from mongowire.documents.errors import did_you_mean, nearest
 
 NAMES = ("find", "findAndModify", "insert", "--replSet")
 

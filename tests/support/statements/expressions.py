@@ -12,7 +12,6 @@ from fakeserver.storage.expressions import (
     compiler,
     date_operators,
     string_operators,
-    trigonometry,
 )
 from statements.values import DATES, PATTERNS, TEXTS, TYPES, UNITS, ZONES, Values
 
@@ -105,7 +104,7 @@ class Expressions(Values):
                 arithmetic_operators.functions.functions,
                 lambda: self.one_of(self.small, self.small, self.number),
             ),
-            (trigonometry.functions.functions, self.small),
+            (arithmetic_operators.functions.functions, self.small),
             (string_operators.functions.functions, lambda: self.pick(("a", "bc", "é", "$c", 0, 1))),
             (
                 array_operators.functions.functions,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from harness.sim.swarm.checkers import attempts, data, leftovers, pools, sessions
+from harness.sim.swarm.checkers import attempts, data, sessions
 from harness.sim.swarm.checkers.checker import Check, Checker, Violation
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ CHECKERS: Final = {
     for checker in (
         *(data.acknowledged, data.failed, data.transactions, data.members, data.reads, data.scans),
         *(data.majority, sessions.sessions, data.registers, data.streams, sessions.dirty, sessions.pins),
-        *(attempts.hidden_errors, pools.pools, attempts.deadlines, attempts.attempts, attempts.waits),
-        *(attempts.tokens, attempts.recovery, leftovers.leftovers),
+        *(attempts.hidden_errors, sessions.pools, attempts.deadlines, attempts.attempts, attempts.waits),
+        *(attempts.tokens, attempts.recovery, sessions.leftovers),
     )
 }
 """All rules by name."""

@@ -15,7 +15,7 @@ from harness.unified.server_side.rules import LATE, LATER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.oracles.trace import Trace, TracedClient
 
 

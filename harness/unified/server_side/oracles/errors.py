@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import ErrorReport
     from harness.unified.server_side.attempt import JudgedAttempt
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
 
 _SINGLE: Final = frozenset(

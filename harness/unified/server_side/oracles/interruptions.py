@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.adapters.base import Event
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.oracles.trace import Trace, TracedClient
 
 INTERRUPTS: Final = "interruptInUseConnections"

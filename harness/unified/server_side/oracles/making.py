@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind, Feature
 from harness.unified.model import nested
-from harness.unified.server_side.connections import lives_of
+from harness.unified.server_side.connection_judge import lives_of
 from harness.unified.server_side.grouping import CONTAINERS, by_operation
 from harness.unified.server_side.metrics import server_names
 from harness.unified.server_side.oracles.command_events import STARTED
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from harness.unified.account import PerformedOperation
     from harness.unified.model import Operation
     from harness.unified.operations.spec import Context
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.seen import SeenRequest
 
 _HELLOS: Final = frozenset({"hello", "ismaster", "isMaster", "saslStart", "saslContinue", "endSessions"})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.adapters.base import Event
     from harness.unified.account import PerformedOperation
     from harness.unified.deployment import Topology
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.rules import JudgedEdition, Timing
     from harness.unified.server_side.seen import SeenRequest
 

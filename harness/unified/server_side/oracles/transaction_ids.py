@@ -16,7 +16,7 @@ from harness.unified.server_side.oracles.trace import ENDS, is_failed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.oracles.trace import SentCommand, Trace, TracedOperation
     from harness.unified.server_side.seen import SeenRequest
 

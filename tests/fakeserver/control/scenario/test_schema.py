@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from fakeserver.control.scenario import settings
+from fakeserver.control.scenario import building
 from fakeserver.control.scenario.building import build
 from fakeserver.control.scenario.bundled import bundled
 from fakeserver.control.scenario.loader import read, read_text
@@ -57,7 +57,7 @@ def test_a_mistake_is_refused(validator: Any, text: str) -> None:
 def test_a_deployment_has_every_field_of_a_spec_but_those_of_a_place_and_of_another_part() -> None:
     places = {"host", "bind_ip", "ports", "balancer_ports", "priority_ports", "proxy_ports", "journal_file"}
     parts = {"seed", "users", "parameters"}
-    written = {snake(each.name) for each in settings.DEPLOYMENT} | {settings.MEMBERS, settings.TLS}
+    written = {snake(each.name) for each in building.DEPLOYMENT} | {building.MEMBERS, building.TLS}
     assert written == {each.name for each in fields(ClusterSpec)} - places - parts
 
 
@@ -69,9 +69,9 @@ def test_a_deployment_may_name_its_storage_and_bound_its_journal() -> None:
 
 def test_every_field_and_verb_is_described() -> None:
     whole = schema()
-    assert list(whole["properties"]) == list(settings.FIELDS)
+    assert list(whole["properties"]) == list(building.FIELDS)
     steps = whole["properties"]["timeline"]["items"]["properties"]
     verbs = {verb.name for verb in VERBS if not verb.reads} | {"verify"}
-    assert set(steps) == {*settings.ENTRY, *verbs}
+    assert set(steps) == {*building.ENTRY, *verbs}
     described = [*whole["properties"].values(), *steps.values()]
     assert all(each["description"][0].isupper() for each in described)

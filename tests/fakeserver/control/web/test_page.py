@@ -15,7 +15,7 @@ from fakeserver import BackgroundCluster, ClusterSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fakeserver.deployment.served import Served
+    from fakeserver.deployment.doors import Served
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.authoring.recording.edit import Edits
+from harness.authoring.recording.text import Edits
 from mongowire.documents.outline import OutlineNode, outline
 
 BLOCK = """\

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.authoring.recording.edit import Edits
+from harness.authoring.recording.text import Edits
 from harness.lint.engine import lint_file
 from harness.running.discovery import bundled_root, discover
 from harness.running.result import ExitCode

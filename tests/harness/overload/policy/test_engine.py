@@ -13,7 +13,7 @@ from driver.errors import ServerError
 from fakeserver import ClusterSpec
 from harness.commands.govern import command
 from harness.overload.policy import Decision, Governor, Sample, Settings
-from harness.overload.policy.readings import CannotGovernError
+from harness.overload.policy.policies import CannotGovernError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

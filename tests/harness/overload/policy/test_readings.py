@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.overload.policy import Reading
-from harness.overload.policy.readings import CannotGovernError
+from harness.overload.policy.policies import CannotGovernError
 
 
 def _pool(*, finished: int = 0, arrived: int = 0, micros: int = 0, length: int = 0) -> dict[str, Any]:

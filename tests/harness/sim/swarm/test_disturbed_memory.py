@@ -6,8 +6,8 @@ from statistics import fmean
 
 import pytest
 
-from harness.sim.swarm.faults import SHAPES
 from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, PacketDisturbance, SkewedClock, delay_of
+from harness.sim.swarm.schedule import SHAPES
 from harness.sim.world import World, run_virtual
 from mongowire.system import SeededRng
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarm_histories import op, past, told
 
-from harness.sim.swarm.linearizability import Call, first_unexplained, is_linearizable
+from harness.sim.swarm.checkers.data import Call, first_unexplained, is_linearizable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,12 +13,10 @@ from sizes import size
 from harness.sim.swarm import judging
 from harness.sim.swarm.checkers import Violation
 from harness.sim.swarm.drawing import draw
-from harness.sim.swarm.faults import FAULTS
-from harness.sim.swarm.judging import judge, trace_of, verdict_of
+from harness.sim.swarm.judging import judge, shrink, trace_of, verdict_of
 from harness.sim.swarm.many import judged
 from harness.sim.swarm.run import perform
-from harness.sim.swarm.schedule import parse
-from harness.sim.swarm.shrinking import shrink
+from harness.sim.swarm.schedule import FAULTS, parse
 from harness.sim.swarm.timeline import page_of, text_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 
 from harness.sim.swarm.drawing import LEAST_KINDS, LEAST_OPERATIONS, draw
-from harness.sim.swarm.faults import FAULTS, TOPOLOGIES
-from harness.sim.swarm.schedule import ON_A_SET, WORK, Schedule, ScheduledFault, ScheduleError, parse
+from harness.sim.swarm.schedule import (
+    FAULTS,
+    ON_A_SET,
+    TOPOLOGIES,
+    WORK,
+    Schedule,
+    ScheduledFault,
+    ScheduleError,
+    parse,
+)
 
 SEEDS = range(300)
 DRAWN = [draw(seed) for seed in SEEDS]

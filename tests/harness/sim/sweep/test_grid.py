@@ -8,8 +8,7 @@ import pytest
 
 from harness.sim.fleet.scenario import Closed, Outage, RequestLimit, Scenario
 from harness.sim.fleet.strategies import Backpressure, Fixed, NoRetry
-from harness.sim.sweep.build import parts
-from harness.sim.sweep.grid import read_grid
+from harness.sim.sweep.grid import parts, read_grid
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from fakeserver.network.wire_entries import Received
 from harness.unified.errors import ScenarioError
 from harness.unified.server_side.model import Range
 from mongowire.connection import Envelope
-from mongowire.header import OpCode
+from mongowire.framing import OpCode
 
 if TYPE_CHECKING:
-    from harness.unified.server_side.connections import ConnectionLife
+    from harness.unified.server_side.connection_judge import ConnectionLife
 
 AT_ONCE = "atOnce"
 HANDSHAKE_OF = "the handshake of connection"

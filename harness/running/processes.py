@@ -1,8 +1,10 @@
-"""Garbage collection while scenarios are read, and while cases run."""
+"""This process: the processors that it may use, and its garbage collection while scenarios are read."""
 
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +12,23 @@ from mongowire.garbage import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# The processors that this process may use.
+
+
+CAN_FORK: Final = sys.platform == "linux"
+"""Elsewhere there are no forks, or system libraries that do not survive one."""
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+# Garbage collection while scenarios are read, and while cases run.
+
 
 _NEW_OBJECTS: Final = 20_000
 """How many more objects there must be. A deployment has some ten thousand, and most live as long as its case:

@@ -1,0 +1,152 @@
+"""The arguments that all commands share: API version, concerns and read preference (`Generic Arguments`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from fakeserver.errors import CommandError
+from fakeserver.idl.fields import Field, type_name, whole
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+# The fields in which a client declares the API version (`Versioned API`).
+
+
+FIELDS: Final = (
+    Field("apiVersion", "string"),
+    Field("apiStrict", "bool"),
+    Field("apiDeprecationErrors", "bool"),
+)
+
+
+def declared(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a command declares of the API version."""
+    return {field.name: command[field.name] for field in FIELDS if field.name in command}
+
+
+# The arguments `readConcern` and `writeConcern` of commands (`Read and Write Concern`).
+
+
+LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
+TIMES: Final = ("afterClusterTime", "atClusterTime")
+
+
+def read_concern_not_supported(
+    command: str, level: str, reason: str = "read concern not supported"
+) -> CommandError:
+    """Return the error for a read concern that a command cannot have."""
+    return CommandError(
+        ErrorCode.INVALID_OPTIONS,
+        f'Command {command} does not support {{ readConcern: {{ level: "{level}", provenance:'
+        f' "clientSupplied" }} }} :: caused by :: {reason}',
+    )
+
+
+_MAX_W: Final = 50
+_NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConcern:
+    """What a command asks for: `w` members or a mode's name, within `timeout` seconds.
+
+    `provenance` says who asked: `clientSupplied`, `customDefault` (the deployment's) or `implicitDefault`.
+    """
+
+    w: int | str | dict[str, Any] = 1
+    timeout: float = math.inf
+    timeout_ms: int = 0
+    provenance: str = "clientSupplied"
+
+    @classmethod
+    def parse(cls, document: Any) -> WriteConcern:
+        """Read a `writeConcern`. Raises `CommandError` 9 FailedToParse, 14 or 2."""
+        if not isinstance(document, dict):
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH,
+                f'"writeConcern" had the wrong type. Expected object, found {type_name(document)}',
+            )
+        w = _parse_w(document.get("w", 1))
+        timeout_ms = document.get("wtimeout", document.get("wtimeoutMS", 0))
+        timeout_ms = whole(timeout_ms) if type_name(timeout_ms) in _NUMBERS else 0
+        timeout = timeout_ms / 1000 if timeout_ms > 0 else math.inf
+        return cls(w, timeout, timeout_ms)
+
+
+def _parse_w(w: Any) -> int | str | dict[str, Any]:
+    if isinstance(w, str):
+        return w
+    if isinstance(w, dict):
+        if not w:
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, "tagged write concern requires tags")
+        return w
+    if type_name(w) not in _NUMBERS:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "w has to be a number, string, or object")
+    number = whole(w)
+    if not 0 <= number <= _MAX_W:
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE,
+            f"w has to be a non-negative number and not greater than {_MAX_W}; found: {number}",
+        )
+    return number
+
+
+# The argument `$readPreference`: the members of a replica set that may answer.
+
+
+_MODES: Final = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
+_LEAST_STALENESS: Final = 90
+"""Seconds."""
+
+
+def check_read_preference(preference: Any) -> None:
+    """Refuse what is no read preference. Raises `CommandError` 2, 4, 14 or 160."""
+    if not isinstance(preference, dict):
+        message = f"$readPreference has incorrect type: expected object but got {type_name(preference)}"
+        raise CommandError(ErrorCode.TYPE_MISMATCH, message)
+    if "mode" not in preference:
+        raise CommandError(ErrorCode.NO_SUCH_KEY, 'Missing expected field "mode"')
+    mode = preference["mode"]
+    _check_type("mode", mode, "string")
+    if mode not in _MODES:
+        names = ", ".join(f"'{each}'" for each in _MODES[:-1])
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Could not parse $readPreference mode '{mode}'. Only the modes {names}, and '{_MODES[-1]}' are"
+            f" supported. :: caused by :: Enumeration value '{mode}' for field 'mode' is not a valid value.",
+        )
+    tags = preference.get("tags", [])
+    _check_type("tags", tags, "array")
+    if mode == "primary" and tags not in ([], [{}]):
+        raise CommandError(ErrorCode.BAD_VALUE, "Only empty tags are allowed with primary read preference")
+    if "maxStalenessSeconds" in preference:
+        _check_staleness(preference["maxStalenessSeconds"], mode)
+
+
+def _check_type(name: str, value: Any, wanted: str) -> None:
+    found = type_name(value)
+    if found != wanted:
+        message = f'"{name}" had the wrong type. Expected {wanted}, found {found}'
+        raise CommandError(ErrorCode.TYPE_MISMATCH, message)
+
+
+def _check_staleness(value: Any, mode: str) -> None:
+    if type_name(value) not in ("int", "long", "double", "decimal"):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f'Expected field "maxStalenessSeconds" to have numeric type, but found {type_name(value)}',
+        )
+    seconds = whole(value)
+    if seconds < 0:
+        raise CommandError(ErrorCode.BAD_VALUE, "maxStalenessSeconds must be a non-negative integer")
+    if 0 < seconds < _LEAST_STALENESS:
+        message = f"maxStalenessSeconds value can not be less than {_LEAST_STALENESS}"
+        raise CommandError(ErrorCode.MAX_STALENESS_OUT_OF_RANGE, message)
+    if seconds and mode == "primary":
+        message = "maxStalenessSeconds can not be set for the primary mode"
+        raise CommandError(ErrorCode.BAD_VALUE, message)
