@@ -36,6 +36,7 @@ RETRYABLE_READ = NOT_PRIMARY | {6, 7, 89, 134, 262, 9001}
 OVERLOADED = {"SystemOverloadedError", "RetryableError"}
 ORDERS = {"primary": ["primary"], "secondary": ["secondary"], "secondaryPreferred": ["secondary", "primary"]}
 WRITABLE = {"mongos", "primary", "standalone"}
+LEAST_HEARTBEAT = 0.5
 REQUEST_IDS = itertools.count(1)
 Document = dict[str, Any]
 
@@ -156,6 +157,7 @@ class Client:
         self.pools = {address: Pool(self, address) for address in seeds}
         self.sessions: list[Document] = []
         self.discovering = threading.Lock()
+        self.discovered = 0.0
 
     def option(self, name: str, default: Any) -> Any:
         return self.options.get(name.lower(), default)
@@ -175,6 +177,7 @@ class Client:
 
     def discover(self) -> None:
         """Ask each server of which nothing is known what it is."""
+        self.discovered = time.monotonic()
         for pool in [pool for pool in self.pools.values() if not pool.kind]:
             try:
                 connection = pool.check_out()
@@ -198,7 +201,8 @@ class Client:
         deadline = time.monotonic() + self.option("serverSelectionTimeoutMS", 30000) / 1000
         while True:
             with self.discovering:
-                if not any(pool.kind in WRITABLE for pool in self.pools.values()):
+                found = any(pool.kind in WRITABLE for pool in self.pools.values())
+                if not found and time.monotonic() - self.discovered >= LEAST_HEARTBEAT:
                     self.discover()
             others = [pool for pool in self.pools.values() if pool.address not in deprioritized]
             same = [pool for pool in self.pools.values() if pool.address in deprioritized]

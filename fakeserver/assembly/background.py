@@ -274,7 +274,7 @@ def _effects(
     replaced = {} if labels is None else {"labels": list(labels)}
     effects: list[dict[str, Any]] = []
     if block_ms is not None:
-        effects.append({"delay": block_ms / 1000})
+        effects.append({"delay": f"{block_ms}ms"})
     if close:
         return [*effects, {"close": True}]
     if code is not None:

@@ -22,7 +22,7 @@ HEAD: Final = """\
 # `python tests/support/concern_lists.py` writes this file from a table of operations.
 # Read and Write Concern: Server's Default, On the Wire; CRUD: Read and Write Concern
 description: sent-concerns
-schemaVersion: "1.21"
+schemaVersion: "1.1"
 
 runOnRequirements:
   - minServerVersion: "4.4"

@@ -93,6 +93,7 @@ PYTHON = Example(
     "pymongo-example",
     (sys.executable, str(FOLDER / "python" / "adapter.py")),
     _features("COMMAND_EVENTS MAX_ADAPTIVE_RETRIES"),
+    lacks={"concerns_and_preferences_are_those_that_were_asked_for": "database"},
 )
 NODE = Example(
     "node",

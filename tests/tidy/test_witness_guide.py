@@ -80,7 +80,7 @@ def test_the_sections_that_are_shown_are_valid(key: str, tmp_path: Path) -> None
 
 def test_the_operations_of_our_own_are_told_with_their_features() -> None:
     table = GUIDE.split("| where | meaning | feature |\n")[1].split("\n\n")[0]
-    for spec in (*loop.TABLE, *testrunner.TABLE):
+    for spec in (*loop.REPEAT, *testrunner.RETRY_TOKENS):
         (row,) = [row for row in table.splitlines() if f"`{spec.name}`" in row]
         assert all(f"`{name}`" in row for name in spec.arguments)
         assert all(feature.name in row for feature in spec.requires)

@@ -89,8 +89,6 @@ def _clashes() -> Iterator[Clash]:
         "--reruns": "repeats what failed, and here everything is repeated",
     }.items():
         yield from (Clash(option, lab, why) for lab in _LAB)
-    for lab in ("--repeat", "--perturb"):
-        yield Clash("--journal", lab, "has a file for each case, which its next run would replace")
     yield Clash("--schedule", "--perturb", "is one disturbance, and the other draws many")
     yield Clash("--max-delay", "--schedule", "limits what is drawn, and a schedule is not")
     yield Clash("--changed", "--watch", "chooses files once, and the other those that are saved")

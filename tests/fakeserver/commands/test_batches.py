@@ -220,6 +220,7 @@ def write_error(server: Server, command: dict[str, Any]) -> tuple[int, str]:
 OVER = "x" * (MAX_USER_BYTES + 100)
 FAR_OVER = "x" * (MAX_INTERNAL_BYTES + 100)
 UPSERTED = "Document to upsert is larger than 16777216"
+TOO_LONG = "Invalid $addFields :: caused by :: Tried to create string longer than 16MB"
 UPDATED = "Resulting document after update is larger than 16777216"
 INVALID = "BSONObj size: 16793722 (0x100407A) is invalid. Size must be between 0 and 16793600(16MB)"
 
@@ -229,7 +230,7 @@ INVALID = "BSONObj size: 16793722 (0x100407A) is invalid. Size must be between 0
     [
         (lambda text: {"x": text}, (17420, UPSERTED), (10334, INVALID)),
         (lambda text: {"$set": {"x": text}}, (17420, UPSERTED), (10334, INVALID)),
-        (lambda text: [{"$set": {"x": text}}], (17420, UPSERTED), (10334, INVALID)),
+        (lambda text: [{"$set": {"x": text}}], (16493, TOO_LONG), (16493, TOO_LONG)),
     ],
     ids=["replacement", "operators", "pipeline"],
 )

@@ -226,7 +226,7 @@ def test_a_broken_file_does_not_keep_the_others_from_running(
 
 
 def test_json_is_all_that_stands_on_standard_output(write_scenario: WriteScenario) -> None:
-    done = conform(write_scenario("a", "b"), "--json", "-v", "--durations", "2")
+    done = conform(write_scenario("a", "b"), "--json", "-v")
     first, second, last = json_lines(done)
     names = ["id", "status", "reason", "topology", "adapter", "driver", "edition", "duration_ms"]
     assert list(first) == names

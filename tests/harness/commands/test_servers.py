@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     **dict.fromkeys(
-        ("topology", "scenario", "secondaries", "arbiters", "shards", "version", "name", "log_folder")
+        (
+            "topology",
+            "scenario",
+            "members",
+            "secondaries",
+            "arbiters",
+            "shards",
+            "profile",
+            "name",
+            "log_folder",
+        )
     ),
     "config": None,
     "runner_folder": None,
@@ -143,7 +153,7 @@ def test_a_mistake_starts_nothing(
             ("--topology", "replicaset", "--members", "5", "--arbiters", "1"),
         ),
         ({"topology": "sharded", "shards": 2}, {}, ("--topology", "sharded", "--shards", "2")),
-        ({"version": "8.0.4", "debug": True}, {}, ("--profile", "8.0", "-v")),
+        ({"profile": "8.0.4", "debug": True}, {}, ("--profile", "8.0", "-v")),
         ({}, {"AUTH": "auth"}, ("--auth", "--user", "bob:pwd123")),
         ({}, {"MONGODB_VERSION": "7.0"}, ("--profile", "7.0")),
         ({}, {"REQUIRE_API_VERSION": "true"}, ("--setParameter", "requireApiVersion=1")),
@@ -167,7 +177,7 @@ def test_a_file_of_mongodb_runner_has_options_and_more(home: Path) -> None:
     members = '[{}, {}, {"arbiterOnly": true}]'
     users = '[{"username": "a", "password": "b"}]'
     file.write_text(f'{{"topology": "replset", "rsMembers": {members}, "args": ["-v"], "users": {users}}}')
-    starting = starting_of({**OPTIONS, "config": file, "version": "7.0"}, ())
+    starting = starting_of({**OPTIONS, "config": file, "profile": "7.0"}, ())
     size = ("--topology", "replicaset", "--members", "3", "--arbiters", "1", "--profile", "7.0")
     assert starting.arguments == (*size, "-v", "--auth", "--user", "a:b")
 

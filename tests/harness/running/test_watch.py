@@ -130,7 +130,10 @@ def line_with(stream: IO[str], text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "broken", "code"),
-    [(("conform", "--time", "virtual", "--jobs", "1"), "case.yml:5", 2), (("lint",), "case.yml:5", 2)],
+    [
+        (("conform", "--time", "virtual", "--jobs", "1"), "case.yml:5", 2),
+        (("lint", "--errors-only"), "case.yml:5", 2),
+    ],
     ids=["conform", "lint"],
 )
 def test_the_command_watches_until_it_is_interrupted(

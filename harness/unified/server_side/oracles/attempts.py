@@ -97,6 +97,8 @@ def _is_conclusive(trace: Trace, operation: TracedOperation, command: SentComman
     has_bucket = operation.client.options.get("adaptiveRetries") and not trace.edition.retries_configurable
     if has_bucket and (operation.client.tokens or 0) < _MANY:
         return False
+    if operation.name == "close":  # of a client that goes away: the cursors that it leaves end by themselves
+        return False
     return kind_of(operation, command) != "generic" or operation.name == "runCommand"
 
 

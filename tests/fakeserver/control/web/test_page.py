@@ -172,7 +172,7 @@ def test_everything_has_a_name_and_a_place_on_a_phone_in_the_dark(page: Page) ->
 def test_axe_finds_nothing(
     page: Page, running: BackgroundCluster, size: tuple[int, int], scheme: str
 ) -> None:
-    running.control.perform("limits", {"requests": 100, "connections": 50})
+    running.control.perform("limits", {"requests": "100/s", "connections": "50/s"})
     running.control.perform("pause", {"node": "node2"})
     page.emulate(prefers_color_scheme=scheme)
     try:
@@ -188,7 +188,7 @@ def test_axe_finds_nothing(
 
 
 def test_limits_in_force_say_their_numbers(page: Page, running: BackgroundCluster) -> None:
-    running.control.perform("limits", {"requests": 70, "requestsBurst": 2})
+    running.control.perform("limits", {"requests": "70/s", "requestsBurst": "2s"})
     try:
         page.until(lambda: "limits" in page.texts("#faults b"))
         assert "requests 70/s, burst 2 s · on every server" in page.texts("#faults .what")

@@ -179,11 +179,11 @@ def test_a_budget_ends_the_drawing(pushbackd: Callable[..., Done]) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint", "code"),
     [
-        (["--adapter", "pymongo", "--time", "virtual"], "pymongo runs in real time only", 4),
-        (["--adapter", "pymongo", "--edition", "2026-02-20"], "pymongo follows 2026-07-08", 4),
+        (["--adapter", "pymongo", "--time", "virtual"], "pymongo runs in real time only", 2),
+        (["--adapter", "pymongo", "--edition", "2026-02-20"], "pymongo follows 2026-07-08", 2),
         (["--adapter", "cmd:false"], "Error: ", 2),
-        (["--without", "lables"], "there is no oracle 'lables': did you mean 'labels'?", 4),
-        (["--without", "labels:("], "'(' is no regular expression", 4),
+        (["--without", "lables"], "there is no oracle 'lables': did you mean 'labels'?", 2),
+        (["--without", "labels:("], "'(' is no regular expression", 2),
     ],
 )
 def test_what_cannot_be_judged_is_refused_with_the_reason(
