@@ -83,8 +83,8 @@ class Compiler:
         return lambda _frame: expression
 
     def is_constant(self, expression: Any) -> bool:
-        """Return whether an expression has one value for all documents, which no operator around it binds."""
-        return is_constant(expression, self.names - self.scope.names())
+        """Return whether an expression has one value for all documents, whatever its variables mean."""
+        return is_constant(expression, self.names)
 
     def within(self, *names: str) -> Compiler:
         """Return a compiler in which more variables are defined."""

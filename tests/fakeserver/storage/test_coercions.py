@@ -10,6 +10,9 @@ import pytest
 from bson import Decimal128, ObjectId, Timestamp
 from pipelines import piped
 
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.port.engine import Scope
+
 NOON = dt.datetime(2024, 6, 15, 12)  # noqa: DTZ001 -- BSON dates are naive UTC
 
 
@@ -163,3 +166,14 @@ def test_a_choice_that_is_always_true_is_made_before_anything_is_evaluated() -> 
 
 def test_the_name_of_a_field_may_be_read_from_another() -> None:
     assert value({"$getField": {"field": {"$getField": "name"}, "input": {"x": 1}}}, name="x") == 1
+
+
+def test_a_case_that_a_variable_decides_is_no_constant() -> None:
+    branches = [{"case": "$$soon", "then": 1}]
+    chosen = {"$let": {"vars": {"soon": "$n"}, "in": {"$switch": {"branches": branches}}}}
+    assert value(chosen, n=True) == 1
+    by_now = {"$switch": {"branches": [{"case": "$$NOW", "then": 1}]}}
+    assert piped([{}], {"$project": {"_id": 0, "x": by_now}}, now=NOON) == [{"x": 1}]
+    compile_expression(
+        by_now, Scope(variables={"NOW": None})
+    )  # a view is examined before there is an instant
