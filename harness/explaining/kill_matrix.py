@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mongowire.whole_file import write_whole
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -45,21 +43,3 @@ def wrong_drivers_of(document: Mapping[str, Mapping[str, Any]]) -> Iterable[Wron
     for name, entry in document.items():
         fails = (f"{group}::{case}" for group, cases in entry["fails"].items() for case in cases)
         yield WrongDriver(name, entry["rule"], entry["wrong"], frozenset(fails))
-
-
-def document_of(drivers: Iterable[WrongDriver]) -> dict[str, Any]:
-    """Return what is written: by name, the cases of each by file; without drivers that nothing fails."""
-    document: dict[str, Any] = {}
-    for driver in sorted(drivers, key=lambda each: each.name):
-        fails: dict[str, list[str]] = {}
-        for case in sorted(driver.fails):
-            group, _, description = case.partition("::")
-            fails.setdefault(group, []).append(description)
-        if fails:
-            document[driver.name] = {"rule": driver.rule, "wrong": driver.wrong, "fails": fails}
-    return document
-
-
-def write(path: Path, drivers: Iterable[WrongDriver]) -> None:
-    """Write the matrix of wrong drivers. Raises OSError."""
-    write_whole(path, json.dumps(document_of(drivers), indent=1, ensure_ascii=False) + "\n")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.authoring.mutants.mutant import load_mutants
-from harness.authoring.mutants.record import SCENARIOS, SURVIVED, MutantRecord
-from harness.explaining.kill_matrix import WrongDriver, read, write, wrong_drivers
+from mutant_matrix import write_kill_matrix
+from mutant_record import SCENARIOS, SURVIVED, MutantRecord
+
+from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
+from harness.explaining.kill_matrix import WrongDriver, read, wrong_drivers
 from harness.running.discovery import discover
 from harness.running.plan import load_all
 
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = Path(__file__).parent
-MUTANTS = {mutant.name: mutant for mutant in load_mutants(FOLDER) if mutant.kind == "driver"}
+MUTANTS = {mutant.name: mutant for mutant in load_mutants(CATALOGUE) if mutant.kind == "driver"}
 RECORD = MutantRecord.read(FOLDER)
-AGAIN = "pushbackd mutants --kind drivers --kills harness/explaining/kill_matrix.json"
+AGAIN = "python tests/support/mutant_matrix.py --kind drivers --kills"
 
 
 def test_the_matrix_has_wrong_drivers_of_the_catalogue_in_its_words() -> None:
@@ -47,5 +49,7 @@ def _missing() -> Iterator[str]:
 
 def test_a_matrix_is_read_as_it_was_written(tmp_path: Path) -> None:
     drivers = (WrongDriver("a", "CB-2", "It waits not.", frozenset({"f/g::h", "f/g::i", "f/k::l: m"})),)
-    write(tmp_path / "matrix.json", [*drivers, WrongDriver("b", "CB-3", "Nothing fails.", frozenset())])
+    write_kill_matrix(
+        tmp_path / "matrix.json", [*drivers, WrongDriver("b", "CB-3", "Nothing fails.", frozenset())]
+    )
     assert read(tmp_path / "matrix.json") == drivers

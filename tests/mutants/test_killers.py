@@ -5,25 +5,30 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from mutant_matrix import FOLDER, PAGE, ROOT
+from mutant_page import MARK, body
+from mutant_record import SCENARIOS, SURVIVED, TESTS, MutantRecord
 from sizes import is_full
 
-from harness.authoring.mutants.mutant import Mutant, load_mutants
-from harness.authoring.mutants.page import MARK, body
-from harness.authoring.mutants.record import SCENARIOS, SURVIVED, TESTS, MutantRecord
+from harness.authoring.mutants.mutant import CATALOGUE, Mutant, load_mutants
 
-FOLDER = Path(__file__).parent
-PAGE = FOLDER.parents[1] / "docs" / "MUTANTS.md"
-MUTANTS = load_mutants(FOLDER)
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MUTANTS = load_mutants(CATALOGUE)
 RECORD = MutantRecord.read(FOLDER)
 SAMPLE = 12
 
 
+TOOL = (str(ROOT / "tests" / "support" / "mutant_matrix.py"), "--search", "known", "--least", "100")
+
+
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own: it forks, which a process with threads should not."""
-    command = [sys.executable, "-m", "harness", "mutants", "--folder", str(FOLDER), *arguments]
+    """Run a program in a process of its own: it forks, which a process with threads should not."""
+    command = [sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
@@ -40,22 +45,24 @@ def by_name(mutants: list[Mutant]) -> str:
 def test_a_sample_dies_of_the_recorded_cases() -> None:
     killed = recorded(SCENARIOS)
     sample = killed[:: max(1, len(killed) // SAMPLE)]
-    done = run("--search", "known", "--least", "100", "-k", by_name(sample))
+    done = run(*TOOL, "-k", by_name(sample))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
 def test_a_named_file_is_tried_whatever_its_folder_is_called(tmp_path: Path) -> None:
-    file = FOLDER.parents[1] / "spec_tests" / "client-backpressure" / "backoff.yml"
+    file = ROOT / "spec_tests" / "client-backpressure" / "backoff.yml"
     mine = shutil.copy(file, tmp_path / "mine.yml")
-    done = run(str(mine), "--least", "100", "-k", '"no backoff before the first retry"')
+    done = run(
+        "-m", "harness", "mutants", str(mine), "--least", "100", "-k", '"no backoff before the first retry"'
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not is_full("mutants"), reason="PUSHBACKD_TESTS=mutants=1 tries all")
 def test_every_mutant_dies_of_the_recorded_case() -> None:
-    done = run("--search", "known", "--least", "100", "-k", by_name(recorded(SCENARIOS)))
+    done = run(*TOOL, "-k", by_name(recorded(SCENARIOS)))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -73,4 +80,4 @@ def test_every_mutant_is_shown_to_be_wrong() -> None:
 
 def test_the_page_tells_what_the_record_says() -> None:
     written = PAGE.read_text(encoding="utf-8").partition(MARK)[2]
-    assert written.strip() == body(MUTANTS, RECORD).strip(), "pushbackd mutants --write docs/MUTANTS.md"
+    assert written.strip() == body(MUTANTS, RECORD).strip(), "python tests/support/mutant_matrix.py --write"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from spec_rules import specifications
 
-from harness.authoring.mutants.mutant import Mutant, load_mutants
+from harness.authoring.mutants.mutant import CATALOGUE, Mutant, load_mutants
 from harness.authoring.mutants.survey import functions_of
 
-FOLDER = Path(__file__).parent
-MUTANTS = load_mutants(FOLDER)
+MUTANTS = load_mutants(CATALOGUE)
 ID = re.compile(r"(CMAP|RW|CB|SAC|RI)-\d+")
 RULES = {rule.id for specification in specifications() for rule in specification.rules}
 

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.authoring.mutants.mutant import load_mutants
+from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.authoring.mutants.overlay import load_modules
 from harness.authoring.mutants.trial import become
 
@@ -109,7 +109,7 @@ def main(names: list[str]) -> None:
     """Look for wrong drivers, and keep what was found."""
     oracles = import_module("harness.unified.server_side.oracles").ORACLES
     kept = {each["oracle"]: each for each in map(json.loads, HEARD.read_text().splitlines())}
-    mutants = [each for each in load_mutants(ROOT / "tests/mutants") if each.kind == "driver"]
+    mutants = [each for each in load_mutants(CATALOGUE) if each.kind == "driver"]
     for name in names or [name for name in oracles if name not in kept]:
         rules = oracles[name].rules
         likely = [each for each in mutants if each.rule in rules or each.name == LIKELY.get(name)]

@@ -1,7 +1,8 @@
 """Breaks the rules of docs/CONFORMANCE.md, and records which of the tests that are said to hold them fail.
 
-A rule is broken by the mutants of tests/mutants and tests/breaks that are of it, and by those that its file
-names under `broken by`. One of the server's own tests has the name of its file and the number in that as id.
+A rule is broken by the mutants of the catalogue and of tests/breaks that are of it, and by those that its
+file names under `broken by`. One of the server's own tests has the name of its file and the number in that as
+id.
 Run as a program, for all rules or for those that are named (`RW-11`, `SAC`, `rollback_views.js`), this writes
 tests/breaks/proved.json, which the column `Held by` of docs/CONFORMANCE.md is made of.
 """
@@ -15,10 +16,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import server_tests
+from mutant_tests import failing
 from spec_rules import BREAKS, PAGE, PROVED, ROOT, broken_by, held, page, proved, specifications
 
-from harness.authoring.mutants.holding import failing
-from harness.authoring.mutants.mutant import load_mutants
+from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.running.processes import processors
 
 if TYPE_CHECKING:
@@ -30,11 +31,7 @@ if TYPE_CHECKING:
 @cache
 def breaks() -> Mapping[str, Sequence[Mutant]]:
     """Return the mutants that break each rule."""
-    mutants = {
-        mutant.name: mutant
-        for folder in (ROOT / "tests" / "mutants", BREAKS)
-        for mutant in load_mutants(folder)
-    }
+    mutants = {mutant.name: mutant for folder in (CATALOGUE, BREAKS) for mutant in load_mutants(folder)}
     found: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants.values():
         found[mutant.rule].append(mutant)

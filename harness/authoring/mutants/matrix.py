@@ -1,8 +1,7 @@
-"""A run over mutants: which of them each suite kills, and by which case.
+"""A run over mutants: which of them a suite of cases kills, and by which case.
 
-The case that killed a mutant the last time is tried first, and in most runs that is all. The rest goes the
-long way: cases of the mutant's own specification first, those that name its rule before the others,
-and only those that reach what it has changed.
+A mutant is tried with the cases of its own specification first, those that name its rule before the others,
+and only with those that reach what it has changed.
 """
 
 from __future__ import annotations
@@ -10,31 +9,65 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from harness.adapters.registry import EDITIONS
 from harness.authoring.mutants.overlay import load_modules
-from harness.authoring.mutants.record import SURVIVED, MutantRecord
-from harness.authoring.mutants.survey import concerns, grouped, names_rule, passing, survey
-from harness.authoring.mutants.trial import MutantVerdict, Trial, key_of, of_items, run_trials
-from harness.running.discovery import BadInputError
-from harness.running.plan import cost
+from harness.authoring.mutants.survey import concerns, grouped, names_rule, survey
+from harness.authoring.mutants.trial import MutantVerdict, Trial, of_items, run_trials
+from harness.running import expectations
+from harness.running.discovery import BadInputError, discover
+from harness.running.expectations import KNOWN_FAILING, SKIP
+from harness.running.plan import cost, load_all, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from harness.authoring.mutants.mutant import Mutant
     from harness.running.plan import Item
 
-    Belongs: TypeAlias = Callable[[Mutant, Item], bool]
-    """Whether an item is for a mutant, in one round of a search."""
+
+Belongs: TypeAlias = "Callable[[Mutant, Item], bool]"
+"""Whether an item is for a mutant, in one round of a search."""
 
 
 class KillerSearch(Enum):
-    """How far to look for the killer of a mutant: the recorded one, its specification, or all cases."""
+    """How far to look for the killer of a mutant: among its own specification, or all cases."""
 
-    KNOWN = "known"
     OWN = "own"
     THOROUGH = "thorough"
+
+
+DEPLOYMENTS: Final = {
+    EDITIONS[0]: (
+        *("replicaset", "sharded", "load-balanced", "single"),
+        *("replicaset+auth", "replicaset@4.2", "sharded@4.2"),
+    ),
+    EDITIONS[1]: ("replicaset", "sharded", "load-balanced", "replicaset@9.0"),
+}
+"""The deployments of our scenarios, in each edition."""
+
+
+def scenario_items(paths: Iterable[Path] = ()) -> tuple[Item, ...]:
+    """Return the items of our scenarios, or of those in `paths`. Raises BadInputError."""
+    return planned(discover(paths), DEPLOYMENTS)
+
+
+def planned(files: Iterable[Path], deployments: Mapping[str, Sequence[str]]) -> tuple[Item, ...]:
+    """Return the items that are expected to pass, with the reference driver."""
+    cases, known = tuple(load_all(files).cases), expectations.of_adapter("reference")
+
+    def expected(item: Item) -> bool:
+        entry = known.find(item.id, item.topology, item.edition)
+        return entry is None or entry.kind not in (KNOWN_FAILING, SKIP)
+
+    planned = (
+        item
+        for edition, topologies in deployments.items()
+        for item in plan(cases, drivers={"reference": edition}, topologies=topologies)
+    )
+    return tuple(item for item in planned if expected(item))
 
 
 def _order(mutant: Mutant, item: Item) -> tuple[bool, int]:
@@ -46,7 +79,8 @@ def _is_foreign(mutant: Mutant, item: Item) -> bool:
     return not concerns(mutant, item)
 
 
-def _is_any(_mutant: Mutant, _item: Item) -> bool:
+def is_any(_mutant: Mutant, _item: Item) -> bool:
+    """Say of every item that it is for a mutant."""
     return True
 
 
@@ -56,7 +90,6 @@ class MutantMatrix:
 
     suite: str
     items: Sequence[Item]
-    record: MutantRecord
     jobs: int
     advance: Callable[[str, int], None] = lambda _what, _count: None
     """Called with what is being done, and how much of it."""
@@ -64,69 +97,34 @@ class MutantMatrix:
     verdicts: dict[str, MutantVerdict] = field(default_factory=dict)
     is_named: bool = False
     """Whether the items were named, so that each is for every mutant, whatever its folder is called."""
-    is_drawn: bool = False
-    """Whether the items are of no specification: each is tried with every mutant, on its own deployment."""
     reached: dict[str, int] = field(default_factory=dict)
     """How many cases reach what a mutant has changed, where that was asked."""
-
-    def kills(self, mutants: Sequence[Mutant]) -> dict[str, tuple[str, ...]]:
-        """Return the ids of all cases that kill each mutant; a case runs where it passes first.
-
-        Raises BadInputError for a mutant that cannot be loaded.
-        """
-        self._search(mutants, _is_any, everywhere=False, is_last=True, stops=False)
-        return {
-            mutant.name: tuple(
-                sorted({key.rpartition(" [")[0] for key in self.verdicts[mutant.name].killed_by})
-            )
-            for mutant in mutants
-        }
 
     def run(
         self, mutants: Sequence[Mutant], *, search: KillerSearch = KillerSearch.OWN, everything: bool = False
     ) -> None:
-        """Try all mutants; with `everything`, with all cases and not only until one kills.
+        """Try all mutants without a verdict; with `everything`, with all cases and not only until one kills.
 
         Raises BadInputError for a mutant that cannot be loaded.
         """
-        if not everything:
-            self._try_known_killers(mutants)
-        left = [mutant for mutant in mutants if mutant.name not in self.verdicts]
-        if search is KillerSearch.KNOWN:
-            for mutant in left:
-                self._conclude(
-                    mutant, MutantVerdict(), tried=self.record.killer(mutant.name, self.suite) is not None
-                )
-            return
-        rounds: list[tuple[Belongs, bool]] = [(_is_any if self.is_named else concerns, everything)]
-        if self.is_drawn:
-            rounds = [(_is_any, True)]
-        elif search is KillerSearch.THOROUGH:
-            rounds = [(_is_any, True)] if everything else [*rounds, (_is_foreign, False), (_is_any, True)]
+        rounds = self._rounds(search, everything=everything)
         for number, (belongs, everywhere) in enumerate(rounds, 1):
-            if left:
+            if left := [mutant for mutant in mutants if mutant.name not in self.verdicts]:
                 is_last = number == len(rounds)
                 self._search(left, belongs, everywhere=everywhere, is_last=is_last, stops=not everything)
-            left = [mutant for mutant in left if mutant.name not in self.verdicts]
 
-    def _conclude(self, mutant: Mutant, verdict: MutantVerdict, *, tried: bool = True) -> None:
+    def _rounds(self, search: KillerSearch, *, everything: bool) -> list[tuple[Belongs, bool]]:
+        """Return which items each round of a search tries, and whether on every deployment."""
+        own: tuple[Belongs, bool] = (is_any if self.is_named else concerns, everything)
+        if search is KillerSearch.OWN:
+            return [own]
+        return [(is_any, True)] if everything else [own, (_is_foreign, False), (is_any, True)]
+
+    def _conclude(self, mutant: Mutant, verdict: MutantVerdict) -> None:
         if verdict.broken:
             raise BadInputError(f"{mutant.location}: '{mutant.name}' cannot be loaded: {verdict.broken}")
         self.verdicts[mutant.name] = verdict
-        if tried:
-            self.record.note(mutant.name, self.suite, next(iter(verdict.killed_by), SURVIVED))
         self.on_verdict(mutant, verdict)
-
-    def _try_known_killers(self, mutants: Sequence[Mutant]) -> None:
-        wanted = {mutant.name: self.record.killer(mutant.name, self.suite) for mutant in mutants}
-        keys = set(wanted.values())
-        known = passing([item for item in self.items if key_of(item) in keys])
-        trials = [
-            of_items(mutant, [known[killer]])
-            for mutant in mutants
-            if (killer := wanted[mutant.name]) is not None and killer in known
-        ]
-        self._take(trials, f"{self.suite}: known killers", is_last=False)
 
     def _search(
         self,

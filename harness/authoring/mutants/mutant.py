@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mongowire.documents.marks import Location, Marked
 
 KINDS: Final = ("driver", "server")
+CATALOGUE: Final = Path(__file__).with_name("catalogue")
+"""The folder of the mutants that come with the package, by kind and specification."""
 VERDICTS: Final = ("equivalent", "not observable", "open")
 """Why a mutant survives: it is no other driver, no scenario can see the difference, or none does yet."""
 
@@ -114,7 +116,7 @@ def load_mutants(folder: Path) -> tuple[Mutant, ...]:
     """Read all files below a folder, in order. Raises BadInputError, which names file, line and field."""
     try:
         if not folder.is_dir():
-            raise BadInputError(f"{folder}: no such folder; mutants are in a checkout, in tests/mutants")
+            raise BadInputError(f"{folder}: no such folder")
         mutants = tuple(mutant for path in sorted(folder.rglob("*.yml")) for mutant in _mutants(read(path)))
     except (OSError, ScenarioError) as error:
         raise BadInputError(str(error)) from error

@@ -13,10 +13,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.authoring.mutants.judging import judge, watch
 from harness.authoring.mutants.mutant import original, path_of
 from harness.authoring.mutants.overlay import LineMark, changed_functions, record_reach
-from harness.authoring.mutants.trial import key_of
+from harness.authoring.mutants.trial import judge_items, key_of, watch
 from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
@@ -157,5 +156,5 @@ def passing(items: Sequence[Item]) -> Mapping[str, Item]:
         if message[0] == "killed":
             failed.add(message[1])
 
-    judge([item.to_dict() for item in items], report, stops=False)
+    judge_items([item.to_dict() for item in items], report, stops=False)
     return {key_of(item): item for index, item in enumerate(items) if index not in failed}

@@ -21,21 +21,26 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from harness.authoring.mutants.mutant import original, path_of
 from harness.authoring.mutants.overlay import import_anew, put_in
 from harness.running import interruption
+from harness.running.executor import ItemExecutor
+from harness.running.plan import Item, Settings
+from harness.running.result import ResultStatus
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkProcess
 
     from harness.authoring.mutants.mutant import Mutant
-    from harness.running.plan import Item
 
 CASE_SECONDS: Final = 15.0
 """Seconds of the wall clock without a word from a mutant, after which it hangs: ten healthy cases."""
 
 MEMORY: Final = 4 << 30
 """Bytes of address space that a mutant may take besides; one that allocates in a loop ends there."""
+
+
+SETTINGS: Final = Settings(time="virtual")
 
 
 @dataclass(slots=True)
@@ -127,9 +132,33 @@ def of_items(mutant: Mutant, items: Sequence[Item]) -> Trial:
 
     def judge(report: Callable[[tuple[Any, ...]], None], *, stops: bool) -> None:
         # By name, because it may have been imported anew, and must judge by what is loaded now.
-        import_module("harness.authoring.mutants.judging").judge(documents, report, stops=stops)
+        import_module("harness.authoring.mutants.trial").judge_items(documents, report, stops=stops)
 
     return Trial(mutant, [key_of(item) for item in items], judge)
+
+
+def judge_items(
+    documents: Sequence[Mapping[str, Any]], report: Callable[[tuple[Any, ...]], None], *, stops: bool
+) -> None:
+    """Run items in their order and report each that fails; with `stops`, end with the first one."""
+    with ItemExecutor(SETTINGS) as executor:
+        for index, document in enumerate(documents):
+            report(("begins", index))
+            result = executor.run(Item(**document))
+            if result.status is ResultStatus.FAILED:
+                report(("killed", index, result.reason.strip().partition("\n")[0]))
+                if stops:
+                    break
+    report(("ended",))
+
+
+def watch(items: Iterable[Item], reached: set[str]) -> Iterator[tuple[ResultStatus, frozenset[str]]]:
+    """Run items, and yield the status of each with the names that it has added to `reached`."""
+    with ItemExecutor(SETTINGS) as executor:
+        for item in items:
+            reached.clear()
+            status = executor.run(item).status
+            yield status, frozenset(reached)
 
 
 def key_of(item: Item) -> str:

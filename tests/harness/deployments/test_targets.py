@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.authoring.mutants.suites import DEPLOYMENTS
+from harness.authoring.mutants.matrix import DEPLOYMENTS
 from harness.deployments.targets import GROUPS, NAMES, has_auth, our_spelling, targets, topology_of
 from harness.unified.deployment import Topology
 

@@ -10,11 +10,9 @@ from browsing import DESK, MISSING, MISSING_AXE, PHONE, Page, browser
 from made_results import REAL, VIRTUAL, every_status, failed, result, retried
 from made_trials import trial
 
-from harness.authoring.mutants import html as mutants_page
-from harness.authoring.mutants.mutant import load_mutants
-from harness.authoring.mutants.record import MutantRecord
+from harness.authoring.mutants import page as mutants_page
+from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.cli import cli
-from harness.commands.mutants import FOLDER
 from harness.flake_lab.cases import RepeatedCase
 from harness.flake_lab.page import page as lab_page
 from harness.overload import defences, probing
@@ -87,7 +85,9 @@ def sweep(path: Path) -> None:
 
 
 def mutants(path: Path) -> None:
-    path.write_text(mutants_page.page(load_mutants(FOLDER), MutantRecord.read(FOLDER)))
+    catalogue = load_mutants(CATALOGUE)
+    killers = {mutant.name: "client-backpressure/backoff.yml::some case" for mutant in catalogue[::2]}
+    path.write_text(mutants_page.page(catalogue, killers))
 
 
 def conformance(path: Path) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from heard import HEARD, as_mutant, broken
 
-from harness.authoring.mutants.mutant import load_mutants
+from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.unified.server_side.oracles import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KEPT: Final[list[dict[str, Any]]] = [json.loads(line) for line in HEARD.read_text().splitlines()]
-MUTANTS: Final = {each.name: each for each in load_mutants(Path(__file__).parents[3] / "mutants")}
+MUTANTS: Final = {each.name: each for each in load_mutants(CATALOGUE)}
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=[each["oracle"] for each in KEPT])
