@@ -104,6 +104,7 @@ _DRIVERS: Final = [
 ]
 
 
+@pytest.mark.skipif(not size("drawn"), reason="takes minutes: `tox -e adapters`, or PUSHBACKD_TESTS=drawn=4")
 @pytest.mark.parametrize(("driver", "adapter"), _DRIVERS)
 def test_drawn_cases_show_nothing_of_a_driver_that_is_not_known(driver: str, adapter: str) -> None:
     without = [word for finding in KNOWN[driver] for word in ("--without", finding)]

@@ -1,7 +1,8 @@
 """The drivers of the field under the bundled scenarios, as one page of rules.
 
 `PUSHBACKD_DRIVERS=FILE` (`tox -e drivers`) runs every scenario with every driver that is here, on every
-deployment, and keeps the page and the results beside it; without it, a file and one deployment have to do.
+deployment, and keeps the page and the results beside it; without it, one file, one deployment and the
+drivers in Python have to do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from harness.running.result import ExitCode
 
 OUTPUT = os.environ.get("PUSHBACKD_DRIVERS", "")
 DRIVERS = {"pymongo": "pymongo", "pymongo-async": "pymongo-async"} | {
-    each.language: f"cmd:{each.command}" for each in EXAMPLES if each is not PYTHON and not each.absent
+    each.language: f"cmd:{each.command}"
+    for each in EXAMPLES
+    if OUTPUT and each is not PYTHON and not each.absent
 }
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from example_adapters import EXAMPLES, NODE, Example
-from sizes import is_full
+from sizes import is_full, size
 
 from harness.cli import cli
 from harness.deployments.embedded import embedded
@@ -31,6 +31,9 @@ TOPOLOGY = "matrix" if is_full("deployments") else "sharded"
 FOLDERS = ("retryable-writes", "client-backpressure", "connection-monitoring-and-pooling")
 SCENARIOS = () if is_full("deployments") else tuple(ROOT / "spec_tests" / name for name in FOLDERS)
 """All bundled ones at full size; else those that most rules of retrying, overload and pools are shown by."""
+LONG = pytest.mark.skipif(
+    not size("deployments"), reason="takes minutes: `tox -e adapters`, or PUSHBACKD_TESTS=deployments=1"
+)
 WAITING_JOBS = 4
 """How many cases run at a time: a driver in real time waits for most of it."""
 
@@ -47,6 +50,7 @@ def conform(command: str, *arguments: object) -> tuple[int, dict[str, int], list
     return done.exit_code, counts, wrong
 
 
+@LONG
 @pytest.mark.parametrize("example", [example.param() for example in EXAMPLES])
 def test_the_bundled_scenarios_pass_that_a_driver_can_run(example: Example) -> None:
     code, counts, wrong = conform(example.command, *SCENARIOS, "--topology", TOPOLOGY, "--jobs", WAITING_JOBS)
@@ -95,6 +99,7 @@ def test_the_events_of_a_driver_in_another_process_stand_where_they_happened(
             assert "commandFinished" not in kinds[2:]
 
 
+@LONG
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     ("folder", "passes"),

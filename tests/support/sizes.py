@@ -31,9 +31,9 @@ SIZES: Final = {
     "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
     "deployments": Size(
-        1, 4, "deployments on which adapters run bundled scenarios: three folders, at full size all"
+        0, 4, "deployments on which adapters run bundled scenarios: on one three folders, at full size all"
     ),
-    "drawn": Size(4, 50, "drawn cases of the swarm through the adapter of each real driver"),
+    "drawn": Size(0, 50, "drawn cases of the swarm through the adapter of each real driver"),
     "hunted": Size(2, 40, "applications with a planted bug that are hunted, with their correct twins"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
     "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or two of them"),
