@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fakeserver.assembly.background import BackgroundCluster
     from fakeserver.assembly.description import Description
     from fakeserver.deployment.spec import ClusterSpec
+    from mongowire.ports import Network
 
 
 _OPTIONS: Final = {
@@ -42,6 +43,8 @@ _OPTIONS: Final = {
 _SCOPES: Final = ("function", "module", "session")
 _SESSION: Final = "fakeserver_session"
 _JOURNAL_LINES: Final = 60
+_HUNT: Final = "harness.hunt.per_test"
+"""The plugin that hunts, loaded by its name for those who ask for it."""
 _NAME_MAX: Final = 120
 """The longest name of a page without its ending: file systems allow 255 bytes."""
 
@@ -80,7 +83,8 @@ class _Use:
 class _Shared:
     """Running deployments that tests share one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
         self._running: list[tuple[ClusterSpec, _Use]] = []
 
     def lend(self, described: Description) -> _Use:
@@ -88,7 +92,7 @@ class _Shared:
         for known, use in self._running:
             if known == described.spec:
                 return use
-        use = _Use(_started(described))
+        use = _Use(_started(self._config, described))
         self._running.append((described.spec, use))
         return use
 
@@ -113,12 +117,28 @@ class _Shared:
             self._running.pop()[1].cluster.stop()
 
 
-_USES: Final = pytest.StashKey[dict[str, tuple[_Use, "_Shared | None"]]]()
+USES: Final = pytest.StashKey[dict[str, tuple[_Use, "_Shared | None"]]]()
 """The deployments of a test by a name for a reader, each with those that it is shared among."""
+UNCHECKED: Final = pytest.StashKey[bool]()
+"""Set for a run of a test whose faults are somebody else's: whether they were met is not looked at."""
 _OF_SESSION: Final = pytest.StashKey[tuple["_Shared", "Description"]]()
 
 
+class _Hooks:
+    """The hooks that other plugins may implement."""
+
+    @staticmethod
+    @pytest.hookspec(firstresult=True)
+    def pytest_fakeserver_network() -> Network | None:
+        """Return the network on which the next deployment starts; None for TCP as it is."""
+
+
 # Options and marker.
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Let other plugins watch what goes to and from a deployment."""
+    pluginmanager.add_hookspecs(_Hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -127,6 +147,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (metavar, help_text, default) in _OPTIONS.items():
         group.addoption(f"--fakeserver-{name}", metavar=metavar, help=f"{help_text} (default: {default})")
         parser.addini(f"fakeserver_{name}", help_text, default=default)
+    group.addoption(
+        "--fakeserver-hunt",
+        metavar="DURATION",
+        help="hunt for bugs of retrying in each test, in so much time for all: 90s, 5m",
+    )
+    group.addoption(
+        "--fakeserver-hunt-only",
+        metavar="TRIAL",
+        help="repeat one trial of a hunt, as it was printed: 'FAULT @ PLACE'",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -138,6 +168,8 @@ def pytest_configure(config: pytest.Config) -> None:
     scope = _option(config, "scope")
     if scope not in _SCOPES:
         raise pytest.UsageError(f"fakeserver_scope: {scope!r} is none of {', '.join(_SCOPES)}")
+    if config.getoption("--fakeserver-hunt") or config.getoption("--fakeserver-hunt-only"):
+        config.pluginmanager.import_plugin(_HUNT)
 
 
 def _option(config: pytest.Config, name: str) -> str:
@@ -176,17 +208,17 @@ def _described_by_marker(item: pytest.Item) -> Description:
 
 
 @pytest.fixture(scope="session")
-def _fakeservers_of_session() -> Iterator[_Shared]:
-    yield from _sharing()
+def _fakeservers_of_session(request: pytest.FixtureRequest) -> Iterator[_Shared]:
+    yield from _sharing(request.config)
 
 
 @pytest.fixture(scope="module")
-def _fakeservers_of_module() -> Iterator[_Shared]:
-    yield from _sharing()
+def _fakeservers_of_module(request: pytest.FixtureRequest) -> Iterator[_Shared]:
+    yield from _sharing(request.config)
 
 
-def _sharing() -> Iterator[_Shared]:
-    shared = _Shared()
+def _sharing(config: pytest.Config) -> Iterator[_Shared]:
+    shared = _Shared(config)
     try:
         yield shared
     finally:
@@ -198,7 +230,7 @@ def fakeserver(request: pytest.FixtureRequest) -> Iterator[BackgroundCluster]:
     """Return a fake MongoDB deployment for this test; connect to its `uri`."""
     described, scope = _described_by_marker(request.node), _option(request.config, "scope")
     if scope == "function" or described.scenario is not None:  # a timeline begins with its deployment
-        with _running(described) as cluster:
+        with _running(request.config, described) as cluster:
             _note(request.node, "fakeserver", _Use(cluster))
             yield cluster
         return
@@ -224,27 +256,28 @@ def fakeserver_factory(request: pytest.FixtureRequest) -> Iterator[Callable[...,
         def make(**values: Any) -> BackgroundCluster:
             folder = request.path.parent
             described = _described(request.config, values, "fakeserver_factory", folder)
-            cluster = stack.enter_context(_running(described))
-            uses = request.node.stash.setdefault(_USES, {})
+            cluster = stack.enter_context(_running(request.config, described))
+            uses = request.node.stash.setdefault(USES, {})
             _note(request.node, f"deployment {len(uses) + 1}", _Use(cluster))
             return cluster
 
         yield make
 
 
-def _started(described: Description) -> BackgroundCluster:
+def _started(config: pytest.Config, described: Description) -> BackgroundCluster:
     from fakeserver.assembly.background import BackgroundCluster  # noqa: PLC0415 - see `_Use`
     from fakeserver.errors import CommandError  # noqa: PLC0415 - see `_Use`
 
     try:
-        return BackgroundCluster(described.started).start()
+        network = config.hook.pytest_fakeserver_network()
+        return BackgroundCluster(described.started, network=network).start()
     except (CommandError, ValueError, OSError) as error:
         raise pytest.UsageError(f"fakeserver cannot start: {error}") from None
 
 
 @contextmanager
-def _running(described: Description) -> Iterator[BackgroundCluster]:
-    cluster = _started(described)
+def _running(config: pytest.Config, described: Description) -> Iterator[BackgroundCluster]:
+    cluster = _started(config, described)
     try:
         yield cluster
     finally:
@@ -252,7 +285,7 @@ def _running(described: Description) -> Iterator[BackgroundCluster]:
 
 
 def _note(item: pytest.Item, name: str, use: _Use, shared: _Shared | None = None) -> None:
-    item.stash.setdefault(_USES, {})[name] = (use, shared)
+    item.stash.setdefault(USES, {})[name] = (use, shared)
 
 
 # What a test did.
@@ -270,7 +303,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test that passed although its faults or expectations are not as they were set up."""
     _note_session(item)
     result = yield
-    lines = [line for use, _ in item.stash.get(_USES, {}).values() for line in use.complaints()]
+    if item.stash.get(UNCHECKED, False):
+        return result
+    lines = [line for use, _ in item.stash.get(USES, {}).values() for line in use.complaints()]
     if lines and _described_by_marker(item).unmet == "fail":
         listed = "".join(f"\n{line}" for line in lines)
         pytest.fail(
@@ -285,7 +320,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     finally:
-        for use, shared in item.stash.get(_USES, {}).values():
+        for use, shared in item.stash.get(USES, {}).values():
             if shared is not None:
                 shared.reset(use)
 
@@ -301,7 +336,7 @@ def pytest_runtest_makereport(
         report.longrepr = str(error)
     elif report.failed and call.when != "teardown":
         _note_session(item)
-        for name, (use, _) in item.stash.get(_USES, {}).items():
+        for name, (use, _) in item.stash.get(USES, {}).items():
             of_which = "" if name == "fakeserver" else f" of {name}"
             if verdict := use.verdict(_trace_file(item, name)):
                 report.sections.append((f"fakeserver verdict{of_which}", verdict))

@@ -6,6 +6,7 @@ import math
 import shlex
 import shutil
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,7 +22,7 @@ from harness.hunt.hunting import Hunt
 from harness.hunt.planning import Facts
 from harness.hunt.program import Programs
 from harness.hunt.terminal import lines
-from harness.hunt.trial import Setting
+from harness.hunt.trial import Setting, run
 from harness.hunt.wishes import wishes_of
 from harness.report import github
 from harness.report.progress import work
@@ -50,7 +51,7 @@ _JOBS_MAX: Final = 64
     "--invariants", "file", type=FilePath(dir_okay=False), help="File with what must hold after each run."
 )
 @click.option(
-    "--confirm", type=Count(0, 100), default=3, show_default=True, help="Repetitions of what was found."
+    "--confirm", type=Count(0, 100), default=10, show_default=True, help="Repetitions of what was found."
 )
 @click.option(
     "--restart", type=Count(0, 100), default=0, show_default=True, help="Runs again of a command that failed."
@@ -64,6 +65,7 @@ _JOBS_MAX: Final = 64
 )
 @click.option("--scenario", metavar="FILE", help="Scenario for servers, with the deployment and its data.")
 @click.option("--singles", is_flag=True, help="Try single faults only, and no pairs of them.")
+@click.option("--first", "-x", is_flag=True, help="End with the first bug.")
 @click.option(
     "--memory", type=FilePath(dir_okay=False), help="File that remembers trials: failed first, held last."
 )
@@ -94,12 +96,13 @@ def command(
         line, memory_file = shlex.join(words), given["memory"]
         remembered = {} if memory_file is None else memory.read(memory_file, line)
         wishes = wishes_of(given, None if file is None else invariants.read(file), remembered)
-    setting = Setting(description.started, Programs(words), restarts=given["restart"])
+    programs = Programs(words)
+    setting = Setting(description.started, programs, restarts=given["restart"])
     if wishes.invariants is not None and wishes.invariants.within is not None:
         setting = replace(setting, outage=math.inf)
     facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False)
     with bad_input(BaselineError, OSError), work("hunt, in seconds", round(wishes.budget)) as advance:
-        report = Hunt(setting, facts, wishes, _advancing(advance)).run()
+        report = Hunt(partial(run, setting), facts, wishes, _advancing(advance), programs.end_all).run()
     for each in lines(report, line):
         click.echo(each)
     with bad_input(OSError, ValueError):

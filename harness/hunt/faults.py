@@ -25,6 +25,7 @@ OUTAGE_SECONDS: Final = 2.0
 """The time in which an outage refuses every request of its shape."""
 UNDONE_AFTER: Final = 1.0
 _SLOW: Final = "250ms"
+_LATE: Final = "3s"
 _AWAY: Final = "300ms"
 _OPERATION_MOST: Final = 4
 """An operation's attempts that are struck at most: more than any driver makes."""
@@ -54,6 +55,8 @@ class Fault:
     """How often such a fault finds a bug, beside the others; the highest is tried first."""
     reach: Reach = Reach.ONCE
     rule: tuple[Mapping[str, Any], ...] = ()
+    answer: Callable[[Request], Mapping[str, Any]] | None = None
+    """Makes the rule of the request that it strikes, where it depends on that."""
     bytes: Mapping[str, Any] | None = None
     verbs: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     undone_by: tuple[str, Mapping[str, Any]] | None = None
@@ -69,6 +72,10 @@ class Fault:
     def most(self) -> int | None:
         """The requests that it strikes at most, None for any number."""
         return {Reach.ONCE: 1, Reach.OPERATION: _OPERATION_MOST, Reach.SHAPE: None}[self.reach]
+
+    def effects(self, request: Request) -> list[Mapping[str, Any]]:
+        """Return the effects of the rule that strikes a request, as `addRule` takes them."""
+        return [*self.rule, *([] if self.answer is None else [self.answer(request)])]
 
 
 def _always(_: Request) -> bool:
@@ -125,6 +132,34 @@ def _of_one_member(request: Request) -> bool:
     return _writes(request) and (request.command.get("writeConcern") or {}).get("w") == 1
 
 
+def _statements(request: Request) -> bool:
+    """Whether it writes by statements that may fail one by one."""
+    return request.name in _BY_STATEMENT and _acknowledged(request)
+
+
+def _outside(request: Request) -> bool:
+    return _statements(request) and not request.in_transaction
+
+
+def _size(request: Request) -> int:
+    return len(request.command.get(_BY_STATEMENT[request.name], ()))
+
+
+def _each_failed(request: Request) -> Mapping[str, Any]:
+    """Return the reply to a write of which every statement failed; if it is ordered, all after the first."""
+    failed = range(_size(request) if request.command.get("ordered") is False else 1)
+    why = {"code": 1, "errmsg": "the hunt made this statement fail"}
+    return {"reply": {"n": 0, "writeErrors": [{"index": each, **why} for each in failed]}}
+
+
+def _lost_in_failover(request: Request) -> Mapping[str, Any]:
+    """Return the reply to a write that one member has applied, and lost before others had it."""
+    counts = {"n": _size(request)} | ({"nModified": _size(request)} if request.name == "update" else {})
+    return {"reply": {**counts, "writeConcernError": _UNREPLICATED}}
+
+
+_BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_UNREPLICATED: Final = {"code": 64, "errmsg": "waiting for replication timed out"}
 _LOST_REPLY: Final = {"at": "beforeReply", "do": {"cut": 0}}
 _OVERLOAD: Final = [Label.SYSTEM_OVERLOADED, Label.RETRYABLE]
 _REFUSED: Final = {"error": 462, "labels": [str(each) for each in _OVERLOAD]}
@@ -147,7 +182,7 @@ FAULTS: Final = (
         _writes,
         _never,
         90,
-        rule=({"writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}},),
+        rule=({"writeConcernError": _UNREPLICATED},),
     ),
     Fault(
         "lost-replies",
@@ -157,6 +192,22 @@ FAULTS: Final = (
         88,
         Reach.OPERATION,
         bytes=_LOST_REPLY,
+    ),
+    Fault(
+        "write-errors",
+        "failed statement by statement, with write errors",
+        _statements,
+        _never,
+        78,
+        answer=_each_failed,
+    ),
+    Fault(
+        "unacknowledged-lost",
+        "was not acknowledged by a majority (write concern timeout), and lost in a failover",
+        _outside,
+        _never,
+        77,
+        answer=_lost_in_failover,
     ),
     Fault(
         "conflict",
@@ -172,7 +223,7 @@ FAULTS: Final = (
         _ends_transaction,
         _never,
         91,
-        rule=({"writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}},),
+        rule=({"writeConcernError": _UNREPLICATED},),
     ),
     Fault(
         "cursor-lost",
@@ -226,6 +277,15 @@ FAULTS: Final = (
         58,
         Reach.OPERATION,
         rule=({"close": True},),
+    ),
+    Fault(
+        "late-reply",
+        "was carried out, and answered three seconds later",
+        _plain,
+        _never,
+        57,
+        bytes={"at": "beforeReply", "do": {"delay": _LATE}},
+        lasts=True,
     ),
     Fault("silent", "was never answered", _plain, _never, 56, rule=({"silence": True},), may_hang=True),
     Fault(

@@ -1,7 +1,7 @@
 """Bugs: the findings of trials, grouped by their cause.
 
 Two trials found the same bug if their findings are of one kind, about the same collections, and were caused
-at places of the same shape. The shortest of them, with one fault, stands for the group.
+at places of the same shape. The shortest stands for the group: with one fault, and the fewest requests.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def causes(trial: Trial) -> list[tuple[Cause, Finding]]:
 def grouped(trials: Sequence[Trial]) -> list[Bug]:
     """Return the bugs that trials have found, in the order in which they were found."""
     found: dict[Cause, Bug] = {}
-    for trial in sorted(trials, key=lambda each: (len(each.strikes), each.number)):
+    for trial in sorted(trials, key=lambda each: (len(each.strikes), each.outcome.size, each.number)):
         for cause, finding in causes(trial):
             known = found.get(cause)
             if known is None:

@@ -15,15 +15,15 @@ from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.findings import Bug, Trial, grouped
 from harness.hunt.judging import Judgement, judge
 from harness.hunt.memory import ordered
-from harness.hunt.planning import Facts, pairs, singles
+from harness.hunt.planning import pairs, singles
 from harness.hunt.program import now
-from harness.hunt.trial import Setting, run
 from harness.running import interruption
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from harness.hunt.planning import Facts
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import Strike
     from harness.hunt.wishes import Wishes
@@ -56,17 +56,29 @@ class Report:
 
 
 class Hunt:
-    """One hunt. `progress` is called after each trial, with the report so far."""
+    """One hunt. `progress` is called after each trial, with the report so far.
+
+    `run` makes a trial of strikes, of a limit in seconds, and of its number; it is called by several threads
+    if more than one job is wished for. `stop` makes it return early.
+    """
 
     def __init__(
-        self, setting: Setting, facts: Facts, wishes: Wishes, progress: Callable[[Report], None]
+        self,
+        run: Callable[[tuple[Strike, ...], float, int], Outcome],
+        facts: Facts,
+        wishes: Wishes,
+        progress: Callable[[Report], None],
+        stop: Callable[[], None] = lambda: None,
     ) -> None:
-        self._setting = setting
+        self._run = run
+        self._stop = stop
         self._facts = facts
         self._wishes = wishes
         self._progress = progress
         self._end = now() + wishes.budget
         self._began = now()
+        self._enough = False
+        """The first bug was found, and no more are asked for."""
         self._numbers: dict[tuple[Strike, ...], int] = {}
         self.report: Report
         """What was found so far; there once the clean runs are over."""
@@ -76,7 +88,7 @@ class Hunt:
         try:
             return self._hunt()
         finally:
-            self._setting.programs.end_all()
+            self._stop()
 
     def _hunt(self) -> Report:
         baseline, jobs = self._clean()
@@ -97,18 +109,18 @@ class Hunt:
 
     def _clean(self) -> tuple[Baseline, int]:
         """Return the baseline, and how many trials may run at a time."""
-        first = run(self._setting, (), _FIRST_LIMIT)
+        first = self._run((), _FIRST_LIMIT, 0)
         self._baseline([first])
         limit = first.ended.seconds * 10 + _FIRST_LIMIT / 10
         jobs, together = self._wishes.jobs, None
         if jobs > 1:
             with ThreadPoolExecutor(jobs) as pool:
-                beside = list(pool.map(lambda number: run(self._setting, (), limit, number), range(jobs)))
+                beside = list(pool.map(lambda number: self._run((), limit, number), range(jobs)))
             if all(each.code == 0 for each in beside):
                 together = self._baseline([first, *beside])
                 if not together.loose:
                     return together, jobs
-        more = [run(self._setting, (), limit) for _ in range(_CLEAN_MORE)]
+        more = [self._run((), limit, 0) for _ in range(_CLEAN_MORE)]
         try:
             alone = self._baseline([first, *more])
         except BaselineError as error:
@@ -148,10 +160,18 @@ class Hunt:
             self.report.trials.append(Trial(self._numbers[strikes], outcome, judgement))
             self.report.seconds = now() - self._began
             self._progress(self.report)
+            if self._wishes.first and judgement.findings and not self._enough:
+                self._enough = self._comes_again(strikes)
+
+    def _comes_again(self, strikes: tuple[Strike, ...]) -> bool:
+        again = self._trial(strikes)
+        return bool(judge(self.report.baseline, again, self._wishes.invariants).findings)
 
     def _numbered(self, plan: Iterator[tuple[Strike, ...]]) -> Iterator[tuple[Strike, ...]]:
         """Yield the trials of a plan, each with its number in it, by which reports are sorted."""
         for number, strikes in enumerate(plan, 1):
+            if self._enough:
+                return
             self._numbers[strikes] = number
             yield strikes
 
@@ -169,7 +189,11 @@ class Hunt:
     def _side_by_side(
         self, plan: Iterator[tuple[Strike, ...]], jobs: int, end: float
     ) -> Iterator[tuple[tuple[Strike, ...], Outcome]]:
-        """Yield outcomes as they come; begin no trial after `end`."""
+        """Yield outcomes as they come; begin no trial after `end`. One at a time runs in this thread."""
+        if jobs == 1:
+            while now() < end and (strikes := next(plan, None)) is not None:
+                yield strikes, self._trial(strikes)
+            return
         running: dict[Future[Outcome], tuple[Strike, ...]] = {}
         pool = ThreadPoolExecutor(jobs)
         try:
@@ -181,7 +205,7 @@ class Hunt:
                 for future in wait(running, _LOOK, FIRST_COMPLETED).done:
                     yield running.pop(future), future.result()
         except BaseException:
-            self._setting.programs.end_all()
+            self._stop()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -191,7 +215,7 @@ class Hunt:
         limit = self.report.baseline.limit
         if invariants is not None and invariants.within is not None:
             limit = invariants.within
-        return run(self._setting, strikes, limit, self._numbers[strikes])
+        return self._run(strikes, limit, self._numbers[strikes])
 
 
 def statuses(judgements: Sequence[Judgement]) -> dict[str, int]:

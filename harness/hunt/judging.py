@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from harness.hunt.documents import canonical
 from harness.hunt.faults import OUTAGE_SECONDS, Reach
@@ -43,6 +43,8 @@ _SAID_MOST: Final = 3
 _CONNECTIONS_FACTOR: Final = 3
 _CONNECTIONS_MORE: Final = 12
 _PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-long"})
+_STEPS_BEFORE: Final = 6
+_STEPS_AFTER: Final = 60
 _POLLS: Final = 5
 """So many requests of one name in a clean run, most of them with nothing found, are those of a worker."""
 
@@ -73,6 +75,17 @@ class Finding:
     about: tuple[str, ...] = ()
 
 
+class Step(NamedTuple):
+    """A request as a row of a trace. `at` is in seconds from the first one of the run."""
+
+    at: float
+    place: str
+    attempt: int
+    fault: str
+    answer: str
+    is_ok: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What was found of a trial; `notes` are no bugs."""
@@ -84,6 +97,8 @@ class Judgement:
     """The command told its user of the fault, by its exit code."""
     story: tuple[str, ...] = ()
     """What happened from the fault on, a sentence each."""
+    trace: tuple[Step, ...] = ()
+    """The requests around the faults, in order."""
 
     @property
     def status(self) -> str:
@@ -126,7 +141,8 @@ def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = 
     if outcome.code is None and case.may_hang and not _must_answer(invariants):
         return Judgement(notes=("it waits without a time limit for a reply that never comes",))
     found = tuple(finding for rule in _RULES for finding in rule(case))
-    return Judgement(found, reported=not case.succeeded, story=tuple(story(baseline, outcome)))
+    steps = tuple(trace(outcome)) if found else ()
+    return Judgement(found, reported=not case.succeeded, story=tuple(story(baseline, outcome)), trace=steps)
 
 
 def _must_answer(invariants: Invariants | None) -> bool:
@@ -302,6 +318,16 @@ def story(baseline: Baseline, outcome: Outcome) -> list[str]:
         said.append(_what_the_driver_did(attempts_of(outcome.requests, struck.operation)))
     said += _what_the_application_did(baseline, outcome)
     return said
+
+
+def trace(outcome: Outcome) -> Iterator[Step]:
+    """Yield the requests from a few before the first fault on, the first of them if there are many."""
+    requests = outcome.requests
+    first = next((number for number, each in enumerate(requests) if each.struck), 0)
+    for each in requests[max(0, first - _STEPS_BEFORE) : first + _STEPS_AFTER]:
+        answer = "ok" if each.is_ok else _answer(each)
+        at = each.at - requests[0].at
+        yield Step(at, str(each.place), each.attempt, each.struck, answer, each.is_ok)
 
 
 def _what_the_application_did(baseline: Baseline, outcome: Outcome) -> Iterator[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from harness.hunt.findings import Bug, Trial
     from harness.hunt.hunting import Report
+    from harness.hunt.judging import Step
     from harness.hunt.places import Place
 
 _SIGNS: Final = {"held": "✓", "reported": "!", "failed": "✗", "not reached": "·"}
@@ -30,6 +31,8 @@ th { font-weight: 500; text-align: left; padding: .2rem .6rem }
 thead th { vertical-align: bottom; writing-mode: vertical-rl; transform: rotate(180deg) }
 thead th:first-child { writing-mode: initial; transform: none }
 td { border: 1px solid var(--line); min-width: 1.5rem; text-align: center }
+.trace thead th { writing-mode: initial; transform: none }
+.trace td { text-align: left; padding: .1rem .6rem }
 .held { background: var(--good-bg); color: var(--good) }
 .reported { background: var(--warn-bg); color: var(--warn) }
 .failed { background: var(--bad-bg); color: var(--bad) }
@@ -67,7 +70,30 @@ def build(report: Report, command: str) -> str:
 def _bug(bug: Bug, command: str) -> str:
     told = "".join(f"<li>{escaped(each)}</li>" for each in [*bug.trial.judgement.story, bug.finding.words])
     again = escaped(repeating(bug, command))
-    return frame.section(f"{bug.cause.kind.value} ({bug.rate})", f"<ol>{told}</ol><pre>{again}</pre>")
+    return frame.section(
+        f"{bug.cause.kind.value} ({bug.rate})", f"<ol>{told}</ol><pre>{again}</pre>", _trace(bug)
+    )
+
+
+def _trace(bug: Bug) -> str:
+    """Return the picture of a trial: application on the left, servers on the right, time downwards."""
+    rows = "".join(map(_step, bug.trial.judgement.trace))
+    head = "".join(
+        f'<th scope="col">{name}</th>' for name in ("seconds", "application asks", "", "servers answer")
+    )
+    table = f'<table class="trace"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    shown = frame.scrolling(table, label="What happened")
+    return f"<details><summary>What happened, request by request</summary>{shown}</details>"
+
+
+def _step(step: Step) -> str:
+    again = f" (attempt {step.attempt})" if step.attempt > 1 else ""
+    kind = "failed" if step.fault else "held" if step.is_ok else "reported"
+    arrow = f"✗ {step.fault}" if step.fault else "→"
+    return (
+        f"<tr><td>{step.at:.3f}</td><td>{escaped(step.place)}{again}</td>"
+        f'<td class="{kind}">{escaped(arrow)}</td><td>{escaped(step.answer)}</td></tr>'
+    )
 
 
 def _matrix(report: Report) -> Iterator[str]:

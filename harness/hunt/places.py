@@ -160,6 +160,10 @@ class Namer:
     """What opened each cursor, and whether it is a change stream."""
     _waiting: dict[tuple[int, int], Request] = field(default_factory=dict)
 
+    def anew(self) -> Namer:
+        """Return a namer that counts from the beginning, and knows the clients that are connected."""
+        return Namer(self._clients, _cursors=dict(self._cursors))
+
     def asked(
         self, connection: int, request_id: int, command: Mapping[str, Any], at: float, role: str
     ) -> Request | None:

@@ -1,7 +1,8 @@
 """The order of trials: each fault at each place where it applies, the most promising first; then pairs.
 
 Places of one shape count once at first: the one in the middle, because a loop that begins anew has then
-something to do twice. After all shapes come the last and the first of each, and then all others.
+something to do twice; one that succeeds without a fault goes before one that does not. The last and the first
+of each shape promise less, all others less and less.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.hunt.faults import FAULTS
 from harness.hunt.wire import Strike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from harness.hunt.baseline import Baseline
     from harness.hunt.faults import Fault
@@ -32,6 +33,8 @@ _SETUP: Final = frozenset(
 )
 _AGAIN: Final = 15
 """What a trial loses for each one before it with the same fault, and for each at the same place."""
+_LATER: Final = 30
+"""What a trial loses for each place of the same shape that comes before its own."""
 _NEAR: Final = 3
 """A pair's second place is among so many that follow the first."""
 _IN_PAIRS: Final = frozenset(
@@ -52,13 +55,13 @@ def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] 
     """Return all single faults, in the order in which they are tried."""
     middle = dict(_waves(baseline.places))
     first = dict(_waves(baseline.places, from_the_first=True))
-    waves: dict[int, dict[Strike, float]] = {}
+    promises: dict[Strike, float] = {}
     for place, request in baseline.places.items():
         for fault in faults:
-            if _applies(fault, request, facts):
-                wave = waves.setdefault((first if fault.lasts else middle)[place], {})
-                wave[Strike(fault, place)] = _promise(fault, request) + rng.random()
-    return [strike for _, promises in sorted(waves.items()) for strike in _spread(promises)]
+            if applies(fault, request, facts):
+                wave = (first if fault.lasts else middle)[place]
+                promises[Strike(fault, place)] = _promise(fault, request) - _LATER * wave + rng.random()
+    return list(_spread(promises))
 
 
 def _spread(promises: Mapping[Strike, float]) -> Iterator[Strike]:
@@ -111,11 +114,12 @@ def _with(
     strikes: tuple[Strike, ...], place: Place, request: Request, faults: Sequence[Fault], facts: Facts
 ) -> Iterator[tuple[Strike, ...]]:
     for fault in faults:
-        if _applies(fault, request, facts):
+        if applies(fault, request, facts):
             yield (*strikes, Strike(fault, place))
 
 
-def _applies(fault: Fault, request: Request, facts: Facts) -> bool:
+def applies(fault: Fault, request: Request, facts: Facts) -> bool:
+    """Return whether a fault may be tried at a request."""
     if fault.replica_set and not facts.is_replica_set:
         return False
     if fault.name == "stale" and not facts.reads_secondaries:
@@ -136,10 +140,11 @@ def _promise(fault: Fault, request: Request) -> int:
     return promise - (_WAIT if fault.may_hang else 0)
 
 
-def _waves(places: Iterable[Place], *, from_the_first: bool = False) -> Iterator[tuple[Place, int]]:
+def _waves(places: Mapping[Place, Request], *, from_the_first: bool = False) -> Iterator[tuple[Place, int]]:
     """Yield each place with its wave: 0 for the first of its shape that is tried."""
     for _, each in groupby(sorted(places, key=lambda place: (place.kind, place.number)), lambda p: p.kind):
         same = list(each)
-        best = [] if from_the_first else [same[len(same) // 2], same[-1], same[0]]
-        order = dict.fromkeys([*best, *same])
+        ok = [place for place in same if places[place].is_ok]
+        best = [] if from_the_first or not ok else [ok[len(ok) // 2], ok[-1], ok[0]]
+        order = dict.fromkeys([*best, *ok, *same])
         yield from ((place, wave) for wave, place in enumerate(order))

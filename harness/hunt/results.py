@@ -69,6 +69,7 @@ def _bug(bug: Bug, command: str) -> dict[str, Any]:
         "text": bug.finding.words,
         "story": list(bug.trial.judgement.story),
         "only": bug.only,
+        "trace": [step._asdict() for step in bug.trial.judgement.trace],
         "repeat": repeating(bug, command),
         "runs": bug.repeated + 1,
         "failed": bug.again + 1,

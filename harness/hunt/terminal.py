@@ -20,19 +20,20 @@ _WIDTH: Final = 100
 def lines(report: Report, command: str) -> Iterator[str]:
     """Yield the lines of the report; `command` is the user's, for the lines that repeat a trial."""
     for number, bug in enumerate(report.confirmed, 1):
-        yield from _bug(number, bug, command)
+        yield from told(bug, repeating(bug, command), f"{number}. ")
         yield ""
     yield from _summary(report)
 
 
-def _bug(number: int, bug: Bug, command: str) -> Iterator[str]:
-    yield f"{number}. {bug.finding.kind.value} ({bug.rate})"
+def told(bug: Bug, again: str, head: str = "") -> Iterator[str]:
+    """Yield a bug in words; `again` is the line that repeats it."""
+    yield f"{head}{bug.finding.kind.value} ({bug.rate})"
     said = "; ".join(bug.trial.judgement.story)
     for paragraph in (f"{said}.", f"{bug.finding.words}."):
         yield from wrap(paragraph, _WIDTH, initial_indent="   ", subsequent_indent="   ")
     if bug.others:
         yield f"   found by {len(bug.others)} other trials as well"
-    yield f"   {repeating(bug, command)}"
+    yield f"   {again}"
 
 
 def _summary(report: Report) -> Iterator[str]:

@@ -65,6 +65,8 @@ class Outcome:
     connections: int
     unreached: list[Strike]
     restarts: int = 0
+    size: int = 0
+    """The number of its requests, also when they are forgotten."""
 
     @property
     def code(self) -> int | None:
@@ -73,6 +75,7 @@ class Outcome:
 
     def forget(self, known: Container[Place]) -> None:
         """Drop what is not asked for after the judgement, but for requests at places that are not known."""
+        self.size = len(self.requests)
         self.requests = [request for request in self.requests if request.place not in known]
         self.contents = {}
         self.ended = replace(self.ended, output="", errors="")
@@ -83,9 +86,9 @@ class Outcome:
         return [request for request in self.requests if request.struck]
 
 
-def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int = 0) -> Outcome:
+def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int) -> Outcome:
     """Run the command once. Raises `OSError` where it cannot start, and what went wrong in the record."""
-    record = HuntRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
+    record = recording()
     record.outage = setting.outage
     with BackgroundCluster(setting.started, network=record) as server:
         server.call(lambda: _begin(record, server.cluster, strikes))
@@ -93,10 +96,15 @@ def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int =
         ended, restarts = setting.programs.run(variables, limit), 0
         while strikes and ended.code and restarts < setting.restarts:
             ended, restarts = setting.programs.run(variables, limit), restarts + 1
-        outcome = server.call(lambda: _outcome(record, server.cluster, tuple(strikes), ended, restarts))
+        outcome = server.call(lambda: outcome_of(record, server.cluster, tuple(strikes), ended, restarts))
     if record.failures:
         raise record.failures[0]
     return outcome
+
+
+def recording() -> HuntRecord:
+    """Return a record over TCP."""
+    return HuntRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
 
 
 def _begin(record: HuntRecord, cluster: Cluster, strikes: Sequence[Strike]) -> None:
@@ -104,9 +112,10 @@ def _begin(record: HuntRecord, cluster: Cluster, strikes: Sequence[Strike]) -> N
     record.aim(strikes)
 
 
-def _outcome(
-    record: HuntRecord, cluster: Cluster, strikes: tuple[Strike, ...], ended: Ended, restarts: int
+def outcome_of(
+    record: HuntRecord, cluster: Cluster, strikes: tuple[Strike, ...], ended: Ended, restarts: int = 0
 ) -> Outcome:
+    """Return what came of a trial, on the deployment's loop and while it runs."""
     instants = [each.at if each.replied_at is None else each.replied_at for each in record.requests]
     end = cluster.clock.now()
     struck = next((each.at for each in record.requests if each.struck), end)

@@ -78,7 +78,8 @@ class HuntRecord(WireRecord):
     def aim(self, strikes: Iterable[Strike]) -> None:
         """Strike these places from now on, and name the requests from the beginning."""
         self._aims = [_Aim(strike) for strike in strikes]
-        self._namer = Namer()
+        self._namer = self._namer.anew()
+        self.requests = []
 
     @property
     def unreached(self) -> list[Strike]:
@@ -129,8 +130,8 @@ class HuntRecord(WireRecord):
         assert cluster is not None
         server, connection = self._connection(cluster, request.connection)
         only = {"node": server, "connection": connection, "command": request.name}
-        if fault.rule:
-            rule = {"when": only, "then": list(fault.rule), "times": 1}
+        if effects := fault.effects(request):
+            rule = {"when": only, "then": effects, "times": 1}
             cluster.control.perform("addRule", {"rule": rule})
         if fault.bytes is not None:
             cluster.control.perform("addFault", {"fault": {**fault.bytes, **only, "times": 1}})

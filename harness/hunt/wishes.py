@@ -34,6 +34,8 @@ class Wishes:
     invariants: Invariants | None = None
     pairs: bool = True
     """Pairs of faults are tried when every single one was."""
+    first: bool = False
+    """The hunt ends with the first bug that came again."""
     remembered: Mapping[str, str] = field(default_factory=dict)
     """The status of trials of earlier hunts, by their text."""
 
@@ -52,6 +54,7 @@ def wishes_of(
         tuple(trial_written(each) for each in given["only"]),
         invariants,
         not given["singles"],
+        given["first"],
         remembered,
     )
 

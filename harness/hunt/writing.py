@@ -68,8 +68,8 @@ def scenario_of(bug: Bug, baseline: Baseline) -> str:
         if request is None:
             continue  # a place that only the recovery from another fault has
         conditions = _conditions(strike.place, request, baseline)
-        if strike.fault.rule:
-            rules.append({"when": conditions, "then": list(strike.fault.rule), "times": 1})
+        if effects := strike.fault.effects(request):
+            rules.append({"when": conditions, "then": effects, "times": 1})
         if strike.fault.bytes is not None:
             plain = {name: value for name, value in conditions.items() if name != "namespace"}
             faults.append({**strike.fault.bytes, **plain, "times": 1})
