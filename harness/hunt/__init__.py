@@ -18,6 +18,7 @@
     memory       what earlier hunts found, for the order of trials
     terminal     its report for a terminal; results, page: for programs, and as a page
     writing      a test and a scenario for servers that hold a bug
+    per_test     the plugin of pytest that hunts in each test
 
 docs/HUNT.md is the page for users.
 """

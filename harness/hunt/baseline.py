@@ -51,6 +51,8 @@ class Baseline:
     connections: int
     open_transactions: int
     open_cursors: int
+    quiet: float = 0.0
+    """Seconds from the last write to the end, at most."""
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How many requests of each name came, at most."""
 
@@ -83,6 +85,7 @@ class Baseline:
             max(run.connections for run in runs),
             max(run.open_transactions for run in runs),
             max(run.open_cursors for run in runs),
+            max(run.quiet for run in runs),
             _most([Counter(each.place.kind for each in run.requests if each.attempt == 1) for run in runs]),
         )
 

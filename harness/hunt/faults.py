@@ -63,8 +63,12 @@ class Fault:
     """The verb that ends it, `UNDONE_AFTER` seconds later."""
     replica_set: bool = False
     """It needs members of a replica set."""
+    secondaries: bool = False
+    """It needs an application that reads from secondaries, if only without a primary."""
     lasts: bool = False
     """It goes on for a while: of the places of one shape, the first is the best."""
+    endless: bool = False
+    """It never ends."""
     may_hang: bool = False
     """A client without a time limit waits for ever, as it was told to: that is a note, and no bug."""
 
@@ -160,6 +164,8 @@ def _lost_in_failover(request: Request) -> Mapping[str, Any]:
 
 _BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
 _UNREPLICATED: Final = {"code": 64, "errmsg": "waiting for replication timed out"}
+_LAG: Final = ("lag", {"node": "secondary", "seconds": 10.0})
+_NO_LAG: Final = ("lag", {"node": "secondary", "seconds": 0})
 _LOST_REPLY: Final = {"at": "beforeReply", "do": {"cut": 0}}
 _OVERLOAD: Final = [Label.SYSTEM_OVERLOADED, Label.RETRYABLE]
 _REFUSED: Final = {"error": 462, "labels": [str(each) for each in _OVERLOAD]}
@@ -270,6 +276,18 @@ FAULTS: Final = (
         rule=(_FAILED,),
     ),
     Fault(
+        "outage-for-good",
+        "failed, as all of its kind did from then on",
+        _plain,
+        _never,
+        45,
+        Reach.SHAPE,
+        rule=(_FAILED,),
+        lasts=True,
+        endless=True,
+        may_hang=True,
+    ),
+    Fault(
         "lost-requests",
         "was lost before the server acted, at each attempt",
         _plain,
@@ -329,9 +347,22 @@ FAULTS: Final = (
         _writes,
         _always,
         87,
-        verbs=(("lag", {"node": "secondary", "seconds": 10.0}),),
-        undone_by=("lag", {"node": "secondary", "seconds": 0}),
+        verbs=(_LAG,),
+        undone_by=_NO_LAG,
         replica_set=True,
+        secondaries=True,
+        lasts=True,
+    ),
+    Fault(
+        "stale-failover",
+        "was followed by a failover, in which a secondary lagged",
+        _writes,
+        _once_retried,
+        47,
+        verbs=(_LAG, ("stepDown", {"seconds": 1})),
+        undone_by=_NO_LAG,
+        replica_set=True,
+        secondaries=True,
         lasts=True,
     ),
     Fault(

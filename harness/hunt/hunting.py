@@ -142,7 +142,7 @@ class Hunt:
             yield from wishes.only
             return
         facts = self._facts._replace(
-            reads_secondaries=any(each.role == "secondary" for each in baseline.places.values())
+            reads_secondaries=any(each.may_read_secondaries for each in baseline.places.values())
         )
         strikes = singles(baseline, facts, SeededRng(wishes.seed, "hunt"), wishes.faults)
         self.report.planned = len(strikes)

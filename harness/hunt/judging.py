@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _STANDSTILL: Final = 5.0
 """Seconds from the fault to the end, beyond those of a clean run, that say nobody worked any more."""
+_QUIET: Final = 2.5
+"""Seconds without a write, and without another try of what has failed, that say the same."""
 _STORM_RATE: Final = 12.0
 """Requests a second, over an outage, that are a storm when the waits between them do not grow."""
 _GROWTH: Final = 1.5
@@ -45,6 +47,9 @@ _CONNECTIONS_MORE: Final = 12
 _PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-long"})
 _STEPS_BEFORE: Final = 6
 _STEPS_AFTER: Final = 60
+_FOR_GOOD: Final = "outage-for-good"
+_FOR_EVER: Final = 8
+"""So many failures of one operation, and no end of them."""
 _POLLS: Final = 5
 """So many requests of one name in a clean run, most of them with nothing found, are those of a worker."""
 
@@ -138,8 +143,8 @@ def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = 
     if len(outcome.unreached) == len(outcome.strikes):
         return Judgement(reached=False)
     case = _Case(baseline, outcome, invariants)
-    if outcome.code is None and case.may_hang and not _must_answer(invariants):
-        return Judgement(notes=("it waits without a time limit for a reply that never comes",))
+    if outcome.code is None and case.may_hang and not _must_answer(invariants) and not _tries_for_ever(case):
+        return Judgement(notes=("it waits without a time limit for what never comes",))
     found = tuple(finding for rule in _RULES for finding in rule(case))
     steps = tuple(trace(outcome)) if found else ()
     return Judgement(found, reported=not case.succeeded, story=tuple(story(baseline, outcome)), trace=steps)
@@ -159,6 +164,21 @@ def _hangs(case: _Case) -> Iterator[Finding]:
         )
 
 
+def _tries_for_ever(case: _Case) -> bool:
+    """Return whether a command that did not end was still trying what had failed again and again.
+
+    Whoever asks again and again in a clean run already, as a worker does, and whoever waits longer each time,
+    may do so.
+    """
+    outcome = case.outcome
+    struck = [each for each in outcome.struck if each.struck == _FOR_GOOD]
+    if len(struck) < _FOR_EVER or outcome.idle > _QUIET:
+        return False
+    usual = max(case.baseline.counts.get(each.place.kind, 0) for each in struck)
+    waits = [later.at - before.at for before, later in pairwise(struck)]
+    return usual < _POLLS and not _grows(waits)
+
+
 def _stands_still(case: _Case) -> Iterator[Finding]:
     """Find a fault that passed at once, and a command that failed long after it.
 
@@ -169,12 +189,13 @@ def _stands_still(case: _Case) -> Iterator[Finding]:
         return
     if any(strike.fault.reach is Reach.SHAPE for strike in outcome.strikes):
         return
+    ended = "what did the work had ended, and nobody noticed"
     if outcome.after > clean.seconds + _STANDSTILL:
-        yield Finding(
-            Kind.STANDSTILL,
-            f"it failed with exit code {outcome.code}, {outcome.after:.0f} s after the fault:"
-            " what did the work had ended, and nobody noticed",
-        )
+        after = f"it failed with exit code {outcome.code}, {outcome.after:.0f} s after the fault"
+        yield Finding(Kind.STANDSTILL, f"{after}: {ended}")
+    elif (quiet := outcome.quiet) > clean.quiet + _QUIET:
+        after = f"it failed with exit code {outcome.code}, and had tried nothing for {quiet:.1f} s"
+        yield Finding(Kind.STANDSTILL, f"{after}: {ended}")
 
 
 def _fails(case: _Case) -> Iterator[Finding]:
@@ -283,9 +304,12 @@ def _retry_storm(case: _Case) -> Iterator[Finding]:
 
 def _is_storm(waits: Sequence[float]) -> bool:
     """Return whether requests come faster than a client should ask, and no slower in the end."""
+    return not _grows(waits) and sum(waits) * _STORM_RATE < len(waits)
+
+
+def _grows(waits: Sequence[float]) -> bool:
     quarter = max(1, len(waits) // 4)
-    grows = sum(waits[-quarter:]) > _GROWTH * sum(waits[:quarter])
-    return not grows and sum(waits) * _STORM_RATE < len(waits)
+    return sum(waits[-quarter:]) > _GROWTH * sum(waits[:quarter])
 
 
 def _connection_storm(case: _Case) -> Iterator[Finding]:

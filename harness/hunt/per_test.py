@@ -21,6 +21,7 @@ from _pytest.runner import runtestprotocol
 from fakeserver.pytest_plugin import UNCHECKED, USES
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt, statuses
+from harness.hunt.memory import text_of
 from harness.hunt.planning import Facts
 from harness.hunt.program import Ended, now
 from harness.hunt.terminal import told
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 _FIXTURES: Final = frozenset({"fakeserver", "fakeserver_session", "fakeserver_factory"})
 _ONLY_BUDGET: Final = 60.0
 _AGAIN_SECONDS: Final = 1.0
+_CHEAP: Final = "native"
+"""The form of a trial's traceback: it costs a thousandth of the usual one; its last line is what counts."""
 _BUGS: Final = pytest.StashKey["list[Bug]"]()
 _COUNTS: Final = "hunt"
 """The property of a test's report that has the counts of its trials, also for xdist's controller."""
@@ -79,6 +82,8 @@ class _Hunts:
         """The record of each deployment that has started, by the identity of what was handed out last."""
         self._newest: HuntRecord | None = None
         self._trial: _Trial | None = None
+        self._tried: dict[str, str] = {}
+        """How trials of earlier tests ended: tests that ask the same try something new first."""
         self._totals: dict[str, int] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -97,40 +102,46 @@ class _Hunts:
         """Hunt in a test, before it is run as always."""
         if not _has_deployment(item):
             return
-        share = _ONLY_BUDGET if self._only else (self._end - now()) / max(1, self._left)
+        began = now()
+        share = _ONLY_BUDGET if self._only else (self._end - began) / max(1, self._left)
         self._left -= 1
-        if share <= 0:
-            item.user_properties.append((_COUNTS, {"tests not hunted": 1}))
-            return
         item.stash[UNCHECKED] = True
         try:
             report = self._hunt(item, share)
         except (BaselineError, _NotHuntedError):
-            item.user_properties.append((_COUNTS, {"tests not hunted": 1}))
+            # A hunt keeps a fifth of its share for confirmation: clean runs that leave no more were too long.
+            is_over = share <= 0 or now() - began > share / 2
+            counts = {"tests had no time" if is_over else "tests left alone": 1}
         else:
             counts = {"tests": 1, "bugs": len(report.confirmed), "trials": len(report.trials)}
             counts |= statuses([trial.judgement for trial in report.trials])
-            item.user_properties.append((_COUNTS, counts))
             item.stash[_BUGS] = report.confirmed
         finally:
             item.stash[UNCHECKED] = False
+        item.user_properties.append((_COUNTS, counts))
 
     def _hunt(self, item: pytest.Item, share: float) -> Report:
+        if share <= 0:
+            raise _NotHuntedError("the time is over")
+
         def run(strikes: tuple[Strike, ...], limit: float, _: int) -> Outcome:
             return self._run(item, strikes, limit)
 
         facts = Facts(is_replica_set=True, reads_secondaries=False)
-        hunt = Hunt(run, facts, Wishes(share, only=self._only), lambda _: None)
-        return hunt.run()
+        wishes = Wishes(share, only=self._only, remembered=self._tried)
+        report = Hunt(run, facts, wishes, lambda _: None).run()
+        self._tried |= {text_of(trial.strikes): trial.judgement.status for trial in report.trials}
+        return report
 
     def _run(self, item: pytest.Item, strikes: Sequence[Strike], limit: float) -> Outcome:
         """Run a test once, with its fixtures anew. Raises `_NotHuntedError`."""
         self._trial = trial = _Trial(tuple(strikes), limit)
+        shown, item.config.option.tbstyle = item.config.option.tbstyle, _CHEAP
         try:
             # What the next test shares with this one stays: a copy of it shares everything but its own.
             reports = runtestprotocol(item, log=False, nextitem=copy.copy(item))
         finally:
-            self._trial = None
+            self._trial, item.config.option.tbstyle = None, shown
         if trial.is_aimed:
             raise _NotHuntedError("it has faults of its own")
         call = next((each for each in reports if each.when == "call"), None)

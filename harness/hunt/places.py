@@ -107,6 +107,12 @@ class Request:
         return "autocommit" in self.command and self.name not in _ENDS
 
     @property
+    def may_read_secondaries(self) -> bool:
+        """Whether it was read from a secondary, or would be if there were no primary."""
+        mode = (self.command.get("$readPreference") or {}).get("mode", "primary")
+        return self.role == "secondary" or mode != "primary"
+
+    @property
     def is_write(self) -> bool:
         """Whether it writes documents."""
         return self.name in _WRITES or (self.name == "aggregate" and _puts_out(self.command))

@@ -122,7 +122,7 @@ def applies(fault: Fault, request: Request, facts: Facts) -> bool:
     """Return whether a fault may be tried at a request."""
     if fault.replica_set and not facts.is_replica_set:
         return False
-    if fault.name == "stale" and not facts.reads_secondaries:
+    if fault.secondaries and not facts.reads_secondaries:
         return False
     return fault.applies(request)
 

@@ -81,6 +81,15 @@ class Outcome:
         self.ended = replace(self.ended, output="", errors="")
 
     @property
+    def quiet(self) -> float:
+        """Seconds from the last write, and the last request of a kind that was struck, to the end."""
+        tried = {each.place.kind for each in self.requests if each.struck}
+        busy = [each for each in self.requests if each.is_write or each.place.kind in tried]
+        if not busy:
+            return self.idle
+        return self.idle + max(map(_over, self.requests)) - max(map(_over, busy))
+
+    @property
     def struck(self) -> list[Request]:
         """The requests that met a fault."""
         return [request for request in self.requests if request.struck]
@@ -116,7 +125,7 @@ def outcome_of(
     record: HuntRecord, cluster: Cluster, strikes: tuple[Strike, ...], ended: Ended, restarts: int = 0
 ) -> Outcome:
     """Return what came of a trial, on the deployment's loop and while it runs."""
-    instants = [each.at if each.replied_at is None else each.replied_at for each in record.requests]
+    instants = list(map(_over, record.requests))
     end = cluster.clock.now()
     struck = next((each.at for each in record.requests if each.struck), end)
     return Outcome(
@@ -133,6 +142,11 @@ def outcome_of(
         record.unreached,
         restarts,
     )
+
+
+def _over(request: Request) -> float:
+    """Return the instant of a request's reply, or its own."""
+    return request.at if request.replied_at is None else request.replied_at
 
 
 def contents_of(cluster: Cluster) -> Contents:

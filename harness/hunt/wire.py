@@ -54,7 +54,9 @@ class _Aim:
         if fault.reach is Reach.ONCE or (fault.most is not None and self.hits >= fault.most):
             return False
         if fault.reach is Reach.SHAPE:
-            return request.place.kind == self.strike.place.kind and now - self.since < outage
+            return request.place.kind == self.strike.place.kind and (
+                fault.endless or now - self.since < outage
+            )
         return request.operation == self.operation
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,10 @@ def test_what_was_found_is_written_for_programs_and_kept_by_a_test(tmp_path: Pat
     found = json.loads(report.read_text())
     assert [bug["only"] for bug in found["bugs"]] == ["error @ till: shop.orders insert {_id} #2"]
     assert found["bugs"][0]["only"] in page.read_text()
+    assert [(step["fault"], step["is_ok"]) for step in found["bugs"][0]["trace"]] == [
+        ("", True),
+        ("error", False),
+    ]
     assert 'failures="2"' in (tmp_path / "r.xml").read_text()
     (remembered,) = json.loads(memory.read_text())["commands"].values()
     assert remembered == {
@@ -98,7 +103,27 @@ def test_what_was_found_is_written_for_programs_and_kept_by_a_test(tmp_path: Pat
     (scenario,) = folder.glob("*.yml")
     assert fakeserver.load_scenario(scenario).spec.topology == "replicaset"
     (test,) = folder.glob("test_*.py")
-    compile(test.read_text(), test, "exec")
+    kept = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert kept.returncode == pytest.ExitCode.TESTS_FAILED, kept.stdout
+    assert "shop.orders has 1 document missing: {_id: 1}" in kept.stdout
+    words = ["exec", "--scenario", str(scenario), *python("pass")]
+    met = subprocess.run(
+        [sys.executable, "-m", "harness", *words], capture_output=True, text=True, check=False
+    )
+    assert met.returncode == 0, met.stderr
+    assert "InternalError" in met.stderr
+
+
+@pytest.mark.slow
+def test_a_hunt_ends_with_its_first_bug_if_that_is_asked_for() -> None:
+    done = hunt("--first", "--faults", "error,lost-replies", "--jobs", 1, "--confirm", 0, *python("pass"))
+    assert done.exit_code == 1, done.output
+    assert "1 of 4 trials" in done.output
 
 
 @pytest.mark.slow

@@ -117,3 +117,36 @@ def test_the_word_for_the_matrix_is_the_worst_that_happened() -> None:
     assert Judgement().status == "held"
     assert Judgement(reported=True).status == "reported"
     assert judge(baseline(), outcome("error", contents=MORE)).status == "failed"
+
+
+def test_a_command_that_fails_after_nothing_was_tried_any_more_stands_still() -> None:
+    def failed(*, polls: bool, tries: bool) -> list[Kind]:
+        trial = outcome("error", code=1, idle=0.1)
+        trial.requests[0].at = trial.requests[1].at = 1.0
+        for number in range(1, 40):
+            place = INSERT if tries else INSERT.__class__("shop", "shop.orders find {}", number)
+            again = asked(PAY, number + 10, at=1.0 + number / 10)
+            again.place = place
+            again.command = {"find": "orders", "$db": "shop"}
+            trial.requests += [again] if polls or tries else []
+        return [each.kind for each in judge(baseline(), trial).findings]
+
+    assert failed(polls=True, tries=False) == [Kind.STANDSTILL]
+    assert failed(polls=True, tries=True) == []
+    assert failed(polls=False, tries=False) == []
+
+
+@pytest.mark.parametrize(("growth", "usual", "found"), [(1.0, 1, True), (2.0, 1, False), (1.0, 9, False)])
+def test_whoever_tries_for_ever_at_one_pace_hangs_and_a_worker_may(
+    growth: float, usual: int, *, found: bool
+) -> None:
+    def again(count: int, struck: str = "") -> list[Any]:
+        places = [PAY.__class__(PAY.app, PAY.shape, number) for number in range(1, count + 1)]
+        requests = [asked(PAY, number, struck=struck) for number in range(1, count + 1)]
+        for number, (request, place) in enumerate(zip(requests, places, strict=True)):
+            request.place, request.at = place, sum(growth**each / 5 for each in range(number))
+        return requests
+
+    clean = baseline(requests=again(usual))
+    trial = outcome("outage-for-good", PAY, code=None, requests=again(12, "outage-for-good"))
+    assert [each.kind for each in judge(clean, trial).findings] == ([Kind.HANG] if found else [])
