@@ -45,6 +45,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "new": ("new scenario.yml",),
     "node": ("node kill node1", "node step-down --seconds 10s"),
     "open": ("open", "open shop"),
+    "propose": (
+        "propose rule.yml --patch wanted.yml",
+        "propose rule.yml --patch wanted.yml --adapter pymongo --out proposal",
+    ),
     "prune": ("prune",),
     "record": ("record scenario.yml --in-place",),
     "report": ("report before.jsonl now=results.jsonl -o report.html",),

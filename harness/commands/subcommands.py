@@ -37,6 +37,9 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "new": Subcommand("new", "Write a scenario or an adapter to start from."),
     "node": Subcommand("control", "Kill, restart, pause or slow a member of a running server."),
     "open": Subcommand("servers.open", "Open the live page of a running server in the browser."),
+    "propose": Subcommand(
+        "propose", "Prove a rule before it is proposed, and write what a pull request needs."
+    ),
     "prune": Subcommand("servers.prune", "Remove what servers left behind that have ended."),
     "record": Subcommand("record", "Run a scenario and write its events down as expectations."),
     "report": Subcommand("report", "Make one HTML page of the results of several runs."),
@@ -77,6 +80,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "report",
         "drivers",
         "mutants",
+        "propose",
     ),
     "Scenarios": ("new", "lint", "schema", "to-json"),
     "Simulations": ("simulate",),

@@ -1,7 +1,8 @@
-"""The tutorial does what it says: its commands are run, in its order, on its file.
+"""The tutorials do what they say: their commands are run, in their order, on their files.
 
-A block of YAML is the file, or its new end; a block of commands shows what is printed, in which `…` stands
-for anything, and a line with nothing else for any lines.
+A block of YAML is a file, or its new end; a block of commands shows what is printed, in which `…` stands for
+anything, and a line with nothing else for any lines. A file is named before its block, and goes on to be
+meant.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "TUTORIAL.md"
+PROPOSE = ROOT / "docs" / "PROPOSE.md"
 BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-FILE = "overload.yml"
+FILE = re.compile(r"`([\w/-]+\.yml)`")
 READING_WORDS_PER_MINUTE = 130
 
 
 def with_new_end(text: str, end: str) -> str:
-    """Return a file whose last part, from the line that `end` begins with, is replaced."""
+    """Return a file with a new end, from the line that `end` begins with; without that line, at its end."""
     first = end.partition("\n")[0] + "\n"
-    assert text.count(first) == 1, first
-    return text[: text.index(first)] + end
+    assert text.count(first) <= 1, first
+    return text[: text.index(first)] + end if first in text else f"{text}\n{end}"
 
 
 def pattern(shown: str) -> str:
@@ -41,30 +43,53 @@ def escaped(word: str) -> str:
     return ".*?".join(map(re.escape, word.split("…")))
 
 
-@pytest.mark.slow
-def test_the_tutorial_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "tutorial"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    scenario, runs = folder / FILE, 0
-    for kind, block in BLOCK.findall(TUTORIAL.read_text()):
+def follow(text: str, folder: Path, *, ends_well: bool = False) -> int:
+    """Do what a tutorial says in a folder, and return the number of its commands."""
+    file, runs, at = "", 0, 0
+    for found in BLOCK.finditer(text):
+        kind, block = found.groups()
+        named, at = FILE.findall(text[at : found.start()]), found.end()
         if kind == "yaml":
-            scenario.write_text(with_new_end(scenario.read_text(), block) if scenario.exists() else block)
+            file = named[-1] if named else file
+            path = folder / file
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(with_new_end(path.read_text(), block) if path.exists() else block)
             continue
         command, _, shown = block.removeprefix("$ pushbackd ").partition("\n")
         done = subprocess.run(
             [sys.executable, "-m", "harness.cli", *shlex.split(command)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE if ends_well else subprocess.STDOUT,
             text=True,
             check=False,
+            cwd=folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
-        assert re.fullmatch(pattern(shown), done.stdout), f"{command}\n{done.stdout}"
+        assert re.fullmatch(pattern(shown), done.stdout), f"{command}\n{done.stdout}\n{done.stderr}"
         runs += 1
-    assert runs > 6
+    return runs
+
+
+@pytest.mark.slow
+def test_the_tutorial_can_be_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "tutorial"
+    folder.mkdir()
+    assert follow(TUTORIAL.read_text(), folder) > 6
     assert (folder / "overload.svg").read_text() == (ROOT / "docs/figures/tutorial.svg").read_text()
 
 
-def test_the_tutorial_is_read_in_ten_minutes() -> None:
-    assert len(TUTORIAL.read_text().split()) < 10 * READING_WORDS_PER_MINUTE
+@pytest.mark.slow
+def test_its_second_part_can_be_followed_in_a_checkout(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    walk = PROPOSE.read_text().partition("## Wrong neighbours")[0]
+    assert follow(walk, tmp_path, ends_well=True) == 3
+    files = re.findall(r"^\| (.+?) \|", walk.partition("| file | contents |")[2], re.MULTILINE)[1:]
+    told = {name for each in files for name in re.findall(r"`([\w.-]+)`", each)}
+    written = {path.name for path in (tmp_path / "pull-request").iterdir()}
+    assert written == told - {"specification.patch"}
+
+
+@pytest.mark.parametrize(("page", "minutes"), [(TUTORIAL, 10), (PROPOSE, 15)], ids=["first", "second"])
+def test_a_tutorial_is_read_in_its_time(page: Path, minutes: int) -> None:
+    walk = page.read_text().partition("## Wrong neighbours")[0]
+    assert len(walk.split()) < minutes * READING_WORDS_PER_MINUTE

@@ -1,0 +1,181 @@
+"""`pushbackd propose`: prove a rule before it is proposed, and write what a pull request needs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.adapters.registry import DRIVERS
+from harness.commands.options.common import (
+    DriverName,
+    TopologyName,
+    case_timeout_option,
+    commands_of,
+    drivers_named,
+    edition_of,
+    profile_option,
+    seed_option,
+    versions_of,
+)
+from harness.commands.options.types import FilePath, Jobs
+from harness.commands.output.errors import bad_input
+from harness.deployments import targets
+from harness.report.outputs import writing
+from harness.report.page import minute_of
+from harness.report.progress import work
+from harness.running import interruption
+from harness.running.discovery import BadInputError
+from harness.running.plan import Settings
+from harness.running.processes import processors
+from harness.running.result import ExitCode
+from mongowire.system import SystemClock
+from mongowire.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from harness.authoring.proposals.obedience import ObedienceTable
+    from harness.authoring.proposals.proving import Proof
+    from harness.authoring.proposals.rule import Rule
+
+
+@click.command("propose")
+@click.argument("rule", type=FilePath(dir_okay=False), metavar="RULE.yml")
+@click.option(
+    "--patch",
+    type=FilePath(dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="Patch of the reference driver, with which it obeys the rule; in the notation of the mutants.",
+)
+@click.option(
+    "--adapter",
+    type=DriverName(),
+    multiple=True,
+    help=f"Driver to ask whether it obeys today: {', '.join(list(DRIVERS)[1:])}, or 'cmd:' and the command"
+    " line of an adapter (docs/WRITING-ADAPTERS.md); repeat the option for more drivers.",
+)
+@click.option(
+    "--topology",
+    type=TopologyName(targets.NAMES),
+    metavar="NAME[+auth]",
+    multiple=True,
+    help="Topology to ask drivers on, besides those that RULE.yml names; repeat the option for more.",
+)
+@profile_option
+@click.option(
+    "--specification",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="The specification as Markdown: the rule's place is looked up in it, and the folder gets a diff.",
+)
+@click.option(
+    "--out", type=FilePath(file_okay=False), metavar="FOLDER", help="Folder to write for a pull request."
+)
+@click.option(
+    "--json", "json_file", type=FilePath(dir_okay=False), help="Write the outcome as JSON to this file."
+)
+@click.option("--jobs", type=Jobs(), default="auto", show_default=True, help="Number of processes.")
+@seed_option
+@case_timeout_option
+@click.option("-v", "--verbose", is_flag=True, help="Print a line for each wrong neighbour.")
+def command(rule: Path, patch: Path, **given: Any) -> ExitCode:
+    """Prove a rule that does not exist yet, by a right patch of the reference driver.
+
+    Its scenario is green with the patch, red without it, and red with each wrong neighbour of the patch.
+    RULE.yml says the rule, its place in a specification, and its scenarios; the neighbours are made of the
+    patch's own lines (docs/PROPOSE.md). A checkout is needed, as the source of the driver is patched.
+
+    The exit code is 0 when the rule is proved, 1 when it is not: a neighbour survives that no case tells from
+    the rule, a case fails with the patch, or none fails without it; 2 for a file that cannot be used.
+    """
+    infos = drivers_named(given["adapter"])
+    from harness.authoring.proposals import folder, obedience, proving  # noqa: PLC0415 - a help text needs no servers and drivers
+    from harness.authoring.proposals.rule import read_patch, read_rule  # noqa: PLC0415
+
+    settings = Settings(time="virtual", seed=given["seed"], case_timeout=given["case_timeout"])
+    with interruption.politely(), bad_input(BadInputError):
+        wanted, right = read_rule(rule), read_patch(patch)
+        if given["specification"] is not None:
+            folder.placed(wanted, given["specification"])
+        deployments = _deployments(wanted, given["topology"], given["profiles"])
+        with work("trials") as advance:
+            proof = proving.prove(
+                wanted,
+                right,
+                deployments=deployments,
+                jobs=given["jobs"] or processors(),
+                settings=settings,
+                advance=advance,
+            )
+        known = drivers_named([proving.REFERENCE])[proving.REFERENCE]
+        table = obedience.table_of(proof, deployments, known.version)
+        asked = {
+            name: edition_of(name, info, None) for name, info in infos.items() if name != proving.REFERENCE
+        }
+        if asked:
+            real = Settings(
+                time="real",
+                seed=given["seed"],
+                case_timeout=given["case_timeout"],
+                commands=commands_of(infos),
+                drivers=versions_of(infos),
+            )
+            with work("drivers") as advance:
+                obedience.ask_drivers(table, wanted, asked, real, advance)
+        for line in _lines(proof, table, verbose=given["verbose"]):
+            click.echo(line)
+        _write(proof, table, given)
+    return ExitCode.PASSED if proof.holds else ExitCode.FAILED
+
+
+def _deployments(rule: Rule, topologies: Sequence[str], profiles: Sequence[str]) -> tuple[str, ...]:
+    """Return where drivers are asked: where the rule is proved, and where the command line says besides."""
+    return tuple(
+        dict.fromkeys(
+            (*rule.deployments, *targets.targets((*rule.deployments, *topologies), profiles=profiles))
+        )
+    )
+
+
+def _lines(proof: Proof, table: ObedienceTable, *, verbose: bool) -> Iterator[str]:
+    """Yield what a terminal shows: what is not as it should be, the drivers, and the verdict."""
+    for result in proof.red_with:
+        where = f"{result.topology}, {result.edition}"
+        yield f"fails with the patch: {result.id} [{where}]: {_first(result.reason)}"
+    if not proof.passed and not proof.red_with:
+        yield f"no case ran: {'; '.join({_first(each.reason) for each in proof.wanted.values()})}"
+    if not proof.red_without:
+        yield "no case fails without the patch: the reference driver obeys today, or no case asks"
+    for each in proof.tried if verbose else ():
+        told = f"found by {each.killer}" if each.killer else f"{each.fate}: {each.because}"
+        yield f"{each.neighbour.name}: {told.rstrip(': ')}"
+    for each in proof.survivors:
+        yield f"no case of the scenario tells '{each.neighbour.name}' from the rule: {each.neighbour.advice}"
+        yield from (f"  {line}" for line in each.neighbour.diff(proof.patch).splitlines())
+    yield from proof.stale
+    for row in table.rows:
+        cells = ", ".join(f"{row.cell(each)} on {each}" for each in table.deployments)
+        yield f"{row.driver} ({row.facts}): {cells}"
+    yield f"{proof.rule.name}: {proof.verdict()}"
+
+
+def _first(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _write(proof: Proof, table: ObedienceTable, given: Mapping[str, Any]) -> None:
+    """Write what the options ask for."""
+    from harness.authoring.proposals import folder  # noqa: PLC0415 - as above
+
+    if (path := given["json_file"]) is not None:
+        with writing(path):
+            write_whole(path, json.dumps(folder.summary(proof, table), indent=2, ensure_ascii=False) + "\n")
+    if (out := given["out"]) is not None:
+        created = minute_of(SystemClock().utc())
+        with writing(out):
+            files = folder.write(out, proof, table, specification=given["specification"], created=created)
+        click.echo(f"{out}: {', '.join(files)}", err=True)
