@@ -110,7 +110,7 @@ def is_local(peer: str) -> bool:
 
 
 _USER: Final = Fields.of(Field("user", "string", required=True), Field("db", "string", required=True))
-_OPTIONS: Final = Fields.of(Field("users", "array", of=_USER), Field("allUsers", "bool"))
+_OPTIONS: Final = Fields.of(Field("users", "array", of=_USER), Field("allUsers", "boolean"))
 
 
 class SessionListing(NamedTuple):
@@ -127,6 +127,8 @@ class SessionListing(NamedTuple):
                 f"{stage} options must be specified in an object, but found: {type_name(argument)}",
             )
         options = dict(argument)
+        if isinstance(options.get("users"), list):
+            options["users"] = [each for each in options["users"] if each is not None]
         _OPTIONS.check(options, stage)
         users = options.get("users") or ()
         if not options.get("allUsers"):

@@ -80,6 +80,7 @@ _EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "number": NUMBERS,
     "bool": ("bool", "long", "int", "decimal", "double"),
     "int64": ("long",),
+    "boolean": ("bool",),
 }
 """BSON types that a lenient kind admits; another kind admits the type of its own name."""
 
@@ -137,8 +138,8 @@ class Field:
 
     `kind` is a BSON type name or several joined by `|`, or one of the lenient kinds: `int` and `long` (any
     number, handed on as an integer), `number` (any number, as it is), `bool` (a number will do, handed on as
-    a bool), `any`; `int64` admits nothing but a 64-bit integer. `of` describes an object, or the elements of
-    an array: `Fields`, or a type name.
+    a bool), `any`; `int64` admits nothing but a 64-bit integer, `boolean` nothing but a bool. `of` describes
+    an object, or the elements of an array: `Fields`, or a type name.
     """
 
     name: str

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from fakeserver.errors import CommandError
 from fakeserver.idl.features import ACCUMULATORS
 from fakeserver.storage.expressions import scripted
-from fakeserver.storage.expressions.arithmetic_operators import average, deviation, extreme, total
+from fakeserver.storage.expressions.arithmetic_operators import deviation, divide, extreme, total
 from fakeserver.storage.expressions.array_operators import merge_objects, unique
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.quantiles import NAMES as QUANTILES
@@ -69,10 +69,7 @@ def compile_accumulator(operator: str, argument: Any, scope: Scope) -> Accumulat
     accumulate = _ACCUMULATORS.get(operator)
     if accumulate is None:
         raise CommandError(_UNKNOWN, f"unknown group operator '{operator}'")
-    if isinstance(argument, list) and len(argument) != 1:
-        raise CommandError(40237, f"The {operator} accumulator is a unary operator")
-    source = compile_expression(argument[0] if isinstance(argument, list) else argument, scope)
-    fold = scope.fold
+    source, fold = compile_expression(argument, scope), scope.fold
     return Accumulator(source, lambda values, _first: accumulate(values, fold))
 
 
@@ -87,6 +84,8 @@ def compile_field(name: str, spec: Any, scope: Scope) -> Accumulator:
     if len(spec) != 1:
         raise CommandError(40238, f"The field '{name}' must specify one accumulator")
     operator, argument = next(iter(spec.items()))
+    if isinstance(argument, list) and operator in _ACCUMULATORS:
+        raise CommandError(40237, f"The {operator} accumulator is a unary operator")
     return compile_accumulator(operator, argument, scope)
 
 
@@ -180,6 +179,12 @@ def _null(value: Any) -> Any:
     return None if value is MISSING else value
 
 
+def _mean(values: Values) -> Any:
+    """Return the sum, in its own type, by the number of numbers: that of the largest longs is not lost."""
+    numbers = [value for value in paced(values) if is_number(value)]
+    return divide(total(numbers), len(numbers)) if numbers else None
+
+
 def _present(values: Values) -> list[Any]:
     return [value for value in values if value is not MISSING]
 
@@ -227,7 +232,7 @@ _WITH_COUNT: Final[dict[str, Callable[[list[Any], int, Any], Any]]] = {
 }
 _ACCUMULATORS: Final[dict[str, Callable[[Values, Any], Any]]] = {
     "$sum": lambda values, _fold: total(values),
-    "$avg": lambda values, _fold: average(values),
+    "$avg": lambda values, _fold: _mean(values),
     "$min": lambda values, fold: extreme(values, -1, fold),
     "$max": lambda values, fold: extreme(values, 1, fold),
     "$first": lambda values, _fold: _null(values[0]) if values else None,

@@ -6,13 +6,15 @@ import decimal
 import math
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from bson import Decimal128
+from bson import Code, Decimal128, MaxKey, MinKey
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.accumulators import compile_field
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.functions import constant
 from fakeserver.storage.values.arithmetic import integer
 from fakeserver.storage.values.decimal_functions import rounded
 from fakeserver.storage.values.limits import check_gathered, checked_document
@@ -54,8 +56,16 @@ def compile_group(argument: Any, scope: Scope) -> Callable[[list[Document]], lis
     if "_id" not in argument:
         raise CommandError(15955, "a group specification must include an _id")
     key = compile_expression(argument["_id"], scope)
-    fields = {name: compile_field(name, spec, scope) for name, spec in argument.items() if name != "_id"}
+    return _grouping(
+        key,
+        {name: compile_field(name, spec, scope) for name, spec in argument.items() if name != "_id"},
+        scope,
+    )
 
+
+def _grouping(
+    key: Evaluate, fields: Mapping[str, Accumulator], scope: Scope
+) -> Callable[[list[Document]], list[Document]]:
     def run(documents: list[Document]) -> list[Document]:
         groups: dict[Any, tuple[Any, list[Frame]]] = {}
         for document in interruptible(documents):
@@ -73,6 +83,46 @@ def compile_group(argument: Any, scope: Scope) -> Callable[[list[Document]], lis
     return run
 
 
+_PUSHED_DOWN: Final = {
+    "can't $divide by zero": 4848401,
+    "can't $mod by zero": 4848403,
+    "$mergeObjects requires object inputs": 5911200,
+}
+"""What fails under other codes where the query engine below the pipeline groups, by how the errors begin."""
+_ENDS: Final = frozenset({MinKey, MaxKey})
+
+
+def pushed_down(run: PipelineStage, *, handed_on: bool) -> PipelineStage:
+    """Return a `$group` that the query engine runs, with its codes.
+
+    What it hands on to a stage above it has the least and the greatest value within objects, code as text.
+    """
+
+    def grouped(documents: list[Document]) -> list[Document]:
+        try:
+            groups = run(documents)
+        except CommandError as error:
+            for beginning, code in _PUSHED_DOWN.items():
+                if error.message.startswith(beginning):
+                    raise CommandError(code, error.message) from None
+            raise
+        return [_handed_on(each) for each in interruptible(groups)] if handed_on else groups
+
+    return grouped
+
+
+def _handed_on(group: Document) -> Document:
+    return {name: _within_object(value) for name, value in group.items()}
+
+
+def _within_object(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_within_object(each) for each in paced(value)] if _ENDS & set(map(type, value)) else value
+    if type(value) in _ENDS:
+        return {"": value}
+    return str(value) if isinstance(value, Code) and value.scope is None else value
+
+
 def summaries(fields: Mapping[str, Accumulator], frames: Sequence[Frame]) -> Document:
     """Return what accumulators make of the documents of one group."""
     return {
@@ -82,55 +132,121 @@ def summaries(fields: Mapping[str, Accumulator], frames: Sequence[Frame]) -> Doc
 
 
 _COUNT: Final[Mapping[str, Any]] = {"count": {"$sum": 1}}
-_OPTIONS: Final = ("groupBy", "boundaries", "default", "output")
 _AUTO_OPTIONS: Final = ("groupBy", "buckets", "output", "granularity")
 
 
-def _check_bucket(argument: Any) -> None:
-    """Refuse arguments that nobody knows, that are missing or of a wrong type. Raises `CommandError`."""
-    if not isinstance(argument, dict):
-        found = type_name(argument)
-        raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {found}.")
-    for name in argument:
-        if name not in _OPTIONS:
-            raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
-    if "groupBy" not in argument or "boundaries" not in argument:
-        raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
-    for code, name, kind in ((40200, "boundaries", "array"), (40196, "output", "object")):
-        if name in argument and type_name(argument[name]) != kind:
-            found = f"an {kind}, but found type: {type_name(argument[name])}."
-            raise CommandError(code, f"The $bucket '{name}' field must be {found}")
+class _Buckets:
+    """The options of a `$bucket`, which are looked at in the order in which they stand.
+
+    Raises `CommandError` for one that is unknown or malformed.
+    """
+
+    def __init__(self, argument: Any, scope: Scope) -> None:
+        if not isinstance(argument, dict):
+            found = type_name(argument)
+            raise CommandError(
+                40201, f"Argument to $bucket stage must be an object, but found type: {found}."
+            )
+        self._scope = scope
+        self.group_by: Any = MISSING
+        self.boundaries: list[Any] = []
+        self.default: Any = MISSING
+        self.fields: Mapping[str, Accumulator] = {}
+        for name, value in argument.items():
+            read = _BUCKET_OPTIONS.get(name)
+            if read is None:
+                raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
+            read(self, value)
+        if self.group_by is MISSING or not self.boundaries:
+            raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
+        if "output" not in argument:
+            self.read_output(_COUNT)
+        if self.default is not MISSING:
+            self._check_default()
+
+    def read_group_by(self, value: Any) -> None:
+        """Take what documents are gathered by: a path or an expression."""
+        path = type(value) is str and value.startswith("$")
+        if not path and not (is_object(value) and next(iter(value), "").startswith("$")):
+            raise CommandError(
+                40202,
+                "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression, but"
+                f" found: {show(value)}.",
+            )
+        self.group_by = value
+
+    def read_boundaries(self, value: Any) -> None:
+        """Take the ends of the buckets: constants of one type, in ascending order."""
+        if not isinstance(value, list):
+            found = f"{type_name(value)}."
+            raise CommandError(40200, f"The $bucket 'boundaries' field must be an array, but found: {found}")
+        self.boundaries = [self._constant(40191, "boundaries", each) for each in paced(value)]
+        if len(self.boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
+            raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
+        for lower, upper in pairwise(map(order, paced(self.boundaries))):
+            if lower[0] != upper[0]:
+                raise CommandError(40193, "All values in the 'boundaries' option to $bucket need one type")
+            if not lower < upper:
+                raise CommandError(
+                    40194, "The 'boundaries' option to $bucket must be sorted in ascending order"
+                )
+
+    def read_default(self, value: Any) -> None:
+        """Take the bucket of what is in no other one: a constant."""
+        self.default = self._constant(40195, "default", value)
+
+    def read_output(self, value: Any) -> None:
+        """Take the accumulators."""
+        if not is_object(value):
+            found = f"an object, but found type: {type_name(value)}."
+            raise CommandError(40196, f"The $bucket 'output' field must be {found}")
+        if "_id" in value:
+            raise CommandError(15948, "a group's _id may only be specified once")
+        self.fields = {name: compile_field(name, spec, self._scope) for name, spec in value.items()}
+
+    def _constant(self, code: int, name: str, value: Any) -> Any:
+        found = constant(value, self._scope, lambda each: compile_expression(each, self._scope))
+        if found is MISSING:
+            raise CommandError(code, f"The $bucket '{name}' field must be a constant expression")
+        return found
+
+    def _check_default(self) -> None:
+        lowest, highest = (order(self.boundaries[at], self._scope.fold) for at in (0, -1))
+        if lowest <= order(self.default, self._scope.fold) < highest:
+            raise CommandError(
+                40199,
+                "The $bucket 'default' field must be less than the lowest boundary or greater than or equal"
+                " to the highest boundary.",
+            )
+
+
+_BUCKET_OPTIONS: Final[dict[str, Callable[[_Buckets, Any], None]]] = {
+    "groupBy": _Buckets.read_group_by,
+    "boundaries": _Buckets.read_boundaries,
+    "default": _Buckets.read_default,
+    "output": _Buckets.read_output,
+}
 
 
 def compile_bucket(argument: Any, scope: Scope) -> PipelineStage:
     """Return a `$bucket` stage. Raises `CommandError` for a malformed one."""
-    _check_bucket(argument)
-    boundaries, fields = argument["boundaries"], argument.get("output", _COUNT)
-    if len(boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
-        raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
-    if [order(each) for each in boundaries] != sorted(order(each) for each in boundaries):
-        raise CommandError(40194, "The 'boundaries' option to $bucket must be sorted in ascending order")
-    expression = compile_expression(argument["groupBy"], scope)
-    group = compile_group({"_id": "$_bucket", **fields}, scope)
+    options = _Buckets(argument, scope)
+    boundaries, default = options.boundaries, options.default
+    expression = compile_expression(options.group_by, scope)
+    ends = [order(each, scope.fold) for each in boundaries]
 
-    ends = [order(each) for each in boundaries]
-
-    def bucket_of(document: Document) -> Any:
-        key = order(expression(scope.frame(document)))
-        index = bisect_right(ends, key)
+    def bucket_of(frame: Frame) -> Any:
+        index = bisect_right(ends, order(expression(frame), scope.fold))
         if 0 < index < len(ends):
             return boundaries[index - 1]
-        if "default" not in argument:
+        if default is MISSING:
             raise CommandError(
                 40066, "$switch could not find a matching branch for an input, and no default was specified."
             )
-        return argument["default"]
+        return default
 
-    def run(documents: list[Document]) -> list[Document]:
-        assigned = [{**document, "_bucket": bucket_of(document)} for document in interruptible(documents)]
-        return sort_documents(group(assigned), {"_id": 1})
-
-    return run
+    group = _grouping(bucket_of, options.fields, scope)
+    return lambda documents: sort_documents(group(documents), {"_id": 1})
 
 
 def compile_bucket_auto(argument: Any, scope: Scope) -> PipelineStage:

@@ -15,7 +15,12 @@ from bson import Int64
 from fakeserver.errors import CommandError, not_implemented
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.stages.bucketing import compile_bucket, compile_bucket_auto, compile_group
+from fakeserver.storage.stages.bucketing import (
+    compile_bucket,
+    compile_bucket_auto,
+    compile_group,
+    pushed_down,
+)
 from fakeserver.storage.stages.flow import Flowing, run_stages
 from fakeserver.storage.stages.lookup import compile_graph_lookup, compile_lookup, compile_union_with
 from fakeserver.storage.stages.projecting import check_project, compile_projection, set_computed
@@ -189,8 +194,13 @@ def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Pip
 
 def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iterator[PipelineStage]:
     """Yield the stages; from a `$sort` to the last `$meta: "sortKey"`, documents carry their sort key."""
+    # Where the first stage is that no query engine runs below a pipeline, and the last one.
+    below = next((at for at, each in enumerate(pipeline) if not _among(each, _PUSHED_DOWN)), len(pipeline))
+    above = max((at for at, each in enumerate(pipeline) if not _among(each, _GROUPED_BELOW)), default=-1)
     for index, stage in enumerate(interruptible(pipeline)):
         name, run = stage_name(stage), _compile_stage(stage, scope)
+        if name in _GROUPS and index < below:
+            run = pushed_down(run, handed_on=index < above or name != "$group")
         if name == "$sort" and names_sort_key(pipeline[index + 1 :]):
             yield keyed_by(run, stage[name], scope)
             scope = scope._replace(meta={**scope.meta, "sortKey": sort_key_of})
@@ -201,6 +211,16 @@ def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iter
         else:
             yield run
             scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key != "sortKey"})
+
+
+_GROUPS: Final = frozenset({"$group", "$bucket", "$sortByCount"})
+_GROUPED_BELOW: Final = frozenset({"$group", "$lookup"})
+_PUSHED_DOWN: Final = _GROUPS | {"$lookup", "$match", "$sort", "$limit", "$skip"}
+"""Stages that a server's query engine runs, up to the first other one."""
+
+
+def _among(stage: Any, names: frozenset[str]) -> bool:
+    return isinstance(stage, dict) and names.issuperset(stage)
 
 
 def stage_name(stage: Any) -> str:

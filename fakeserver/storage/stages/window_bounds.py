@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Frame, Scope
 
 _CURRENT: Final = "current"
-_UNBOUNDED: Final = "unbounded"
+UNBOUNDED: Final = "unbounded"
 _EMPTY: Final = (0, 0)
 
 Bound = Any
@@ -71,8 +71,8 @@ class Bounds(NamedTuple):
     """The bounds of a window, both included."""
 
     kind: Literal["documents", "range"] = "documents"
-    lower: Bound = _UNBOUNDED
-    upper: Bound = _UNBOUNDED
+    lower: Bound = UNBOUNDED
+    upper: Bound = UNBOUNDED
     unit: str | None = None
 
     def windows(self, partition: Partition) -> Iterator[tuple[int, int]]:
@@ -86,8 +86,8 @@ class Bounds(NamedTuple):
             return
         count = len(partition)
         for index in range(count):
-            first = 0 if self.lower == _UNBOUNDED else max(index + _offset(self.lower), 0)
-            last = count if self.upper == _UNBOUNDED else min(index + _offset(self.upper) + 1, count)
+            first = 0 if self.lower == UNBOUNDED else max(index + _offset(self.lower), 0)
+            last = count if self.upper == UNBOUNDED else min(index + _offset(self.upper) + 1, count)
             yield (first, last) if first < last else _EMPTY
 
 
@@ -127,11 +127,11 @@ class _Ranges:
         lower, upper = self.bounds.lower, self.bounds.upper
         if lower == _CURRENT:
             first = index
-        elif lower != _UNBOUNDED:
+        elif lower != UNBOUNDED:
             first += bisect_left(self.keys, order(_moved(base, lower, unit)))
         if upper == _CURRENT:
             end = index + 1
-        elif upper != _UNBOUNDED:
+        elif upper != UNBOUNDED:
             end = self.typed[0] + bisect_right(self.keys, order(_moved(base, upper, unit)))
         return (first, end) if first < end else _EMPTY
 
@@ -233,7 +233,7 @@ def _pair(value: Any) -> list[Any]:
 
 def _bound(value: Any, scope: Scope) -> Bound:
     if type(value) is str:
-        if value not in {_UNBOUNDED, _CURRENT}:
+        if value not in {UNBOUNDED, _CURRENT}:
             raise _failure("Window bounds must be 'unbounded', 'current', or a number.")
         return value
     found = constant(value, scope, lambda each: compile_expression(each, scope))
@@ -245,7 +245,7 @@ def _bound(value: Any, scope: Scope) -> Bound:
 
 
 def _check_order(lower: Bound, upper: Bound) -> None:
-    if _UNBOUNDED in {str(lower), str(upper)}:
+    if UNBOUNDED in {str(lower), str(upper)}:
         return
     first, last = (0 if each == _CURRENT else each for each in (lower, upper))
     if order(first) > order(last):

@@ -12,7 +12,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from bson import Decimal128, Int64
+from bson import Decimal128
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.features import WINDOWS
@@ -27,9 +27,9 @@ from fakeserver.storage.expressions.arithmetic_operators import (
 )
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.functions import constant, nullish
-from fakeserver.storage.stages.window_bounds import WHOLE, Bounds, Partition, parse_bounds
+from fakeserver.storage.stages.window_bounds import UNBOUNDED, WHOLE, Bounds, Partition, parse_bounds
 from fakeserver.storage.values import calendar
-from fakeserver.storage.values.arithmetic import to_decimal
+from fakeserver.storage.values.arithmetic import RemovableSum, to_decimal
 from fakeserver.storage.values.dates import is_date
 from fakeserver.storage.values.decimal_functions import rounded
 from fakeserver.storage.values.limits import MAX_OPERATOR_BYTES, Budget
@@ -40,6 +40,7 @@ from fakeserver.storage.values.types import (
     INT32_MIN,
     MISSING,
     exact,
+    is_finite,
     is_nan,
     is_number,
     is_object,
@@ -51,7 +52,7 @@ from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.storage.port.engine import Evaluate, Scope
     from fakeserver.storage.values.types import Fold
@@ -70,7 +71,7 @@ _PAIR: Final = 2
 
 def numbers(partition: Partition) -> list[Any]:
     """Return the position of each document, counted from 1."""
-    return [Int64(index) for index in range(1, len(partition) + 1)]
+    return list(range(1, len(partition) + 1))
 
 
 def ranks(partition: Partition, *, dense: bool, fold: Fold | None) -> list[Any]:
@@ -86,7 +87,7 @@ def ranks(partition: Partition, *, dense: bool, fold: Fold | None) -> list[Any]:
         if key != last:
             rank = rank + 1 if dense else index
             last = key
-        found.append(Int64(rank))
+        found.append(rank)
     return found
 
 
@@ -185,24 +186,91 @@ def moving_averages(values: Values, alpha: decimal.Decimal) -> list[Any]:
     return found
 
 
-def covariance(values: Iterable[Any], *, sample: bool) -> Any:
-    """Return the covariance of the pairs of numbers among `values`, or None where there is none."""
-    pairs = [
-        each for each in values
-        if isinstance(each, list) and len(each) == _PAIR and all(map(is_number, each))
-    ]  # fmt: skip
-    count = len(pairs) - (1 if sample else 0)
-    if count <= 0:
-        return None
-    if any(isinstance(each, Decimal128) for pair in pairs for each in pair):
-        with decimal.localcontext(decimal.Context(prec=50, traps=[])):
-            return rounded(_covariance_of([[to_decimal(each) for each in pair] for pair in pairs], count))
-    return _covariance_of([[float(each) for each in pair] for pair in pairs], count)
+class Covariance:
+    """The covariance of pairs of numbers, which come into a window and leave it.
+
+    Pairs with an infinity or what is no number do not count, but decide the result beside two others. It is
+    made in one pass, so that its last digits and the places of decimals are a server's.
+    """
+
+    def __init__(self, *, sample: bool) -> None:
+        self._sample = sample
+        self._count = 0
+        self._lefts, self._rights, self._products = RemovableSum(), RemovableSum(), RemovableSum()
+
+    def change(self, value: Any, sign: int) -> None:
+        """Take a pair in (`sign` 1) or out (-1); what is no pair of numbers is passed over."""
+        if not isinstance(value, list) or len(value) != _PAIR or not all(map(is_number, value)):
+            return
+        left, right = value
+        if not (is_finite(left) and is_finite(right)):
+            self._products.change(add(left, right), sign)
+            return
+        # A pair is measured against the lefts without it, and against the rights with it.
+        if sign < 0:
+            self._lefts.change(left, sign)
+            self._count -= 1
+            if self._count:
+                self._products.change(self._area(left, right, self._count + 1), sign)
+            self._rights.change(right, sign)
+            return
+        self._rights.change(right, sign)
+        if self._count:
+            self._products.change(self._area(left, right, self._count + 1), sign)
+        self._lefts.change(left, sign)
+        self._count += 1
+
+    def _area(self, left: Any, right: Any, count: int) -> Any:
+        """Return the distance of the left from the mean of `count` - 1, times the right's from its own."""
+        from_left = subtract(left, divide(self._lefts.value, float(count - 1)))
+        return multiply(from_left, subtract(right, divide(self._rights.value, float(count))))
+
+    @property
+    def value(self) -> Any:
+        """The covariance, None where there are too few pairs."""
+        if self._count == 1 and not self._sample:
+            return 0.0
+        counted = self._count - (1 if self._sample else 0)
+        return divide(self._products.value, float(counted)) if counted > 0 else None
 
 
-def _covariance_of(pairs: list[list[Any]], count: int) -> Any:
-    means = [sum(pair[side] for pair in pairs) / len(pairs) for side in (0, 1)]
-    return sum((left - means[0]) * (right - means[1]) for left, right in pairs) / count
+class SlidingDeviation:
+    """The standard deviation of numbers that come into a window and leave it: of two sums, as a server's."""
+
+    def __init__(self, *, sample: bool) -> None:
+        self._sample = sample
+        self._count = self._not_finite = 0
+        self._sum, self._squares = RemovableSum(), RemovableSum()
+
+    def change(self, value: Any, sign: int) -> None:
+        """Take a number in (`sign` 1) or out (-1)."""
+        if not is_number(value):
+            return
+        if not is_finite(value):
+            self._not_finite += sign
+        elif self._count + sign == 0 or (self._count == 0 and sign > 0):
+            self._sum, self._squares = RemovableSum(), RemovableSum()
+            self._count += sign
+            if sign > 0:
+                self._sum.change(value, sign)
+        else:
+            distance = self._count * float(exact(value)) - float(exact(self._sum.value))
+            self._count += sign
+            self._sum.change(value, sign)
+            area = distance * distance / (self._count * (self._count - sign))
+            self._squares.change(area, sign)
+
+    @property
+    def value(self) -> Any:
+        """The deviation, None where there are too few numbers or one that is not finite."""
+        counted = self._count - (1 if self._sample else 0)
+        if self._not_finite or counted <= 0:
+            return None
+        squares = float(exact(self._squares.value))
+        if squares < 0 or (self._count == 1 and not self._sample):
+            self._squares = RemovableSum()
+            return 0
+        return math.sqrt(squares / counted)
 
 
 # Filling.
@@ -328,7 +396,37 @@ def _values(source: Evaluate, partition: Partition) -> list[Any]:
 def _accumulated(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Compute:
     _check_arguments(operator, spec)
     bounds = _bounds(spec, keys, scope)
+    if operator in _DEVIATIONS and bounds.lower != UNBOUNDED:
+        sample = operator == "$stdDevSamp"
+        return _sliding(
+            compile_expression(spec[operator], scope), bounds, lambda: SlidingDeviation(sample=sample)
+        )
     return _over(compile_accumulator(operator, spec[operator], scope), bounds)
+
+
+_DEVIATIONS: Final = frozenset({"$stdDevPop", "$stdDevSamp"})
+
+
+def _sliding(source: Evaluate, bounds: Bounds, make: Callable[[], Covariance | SlidingDeviation]) -> Compute:
+    """Return a function whose values come into the window of each document and leave it."""
+
+    def compute(partition: Partition) -> list[Any]:
+        values = _values(source, partition)
+        state, first, end = make(), 0, 0
+        found: list[Any] = []
+        for lower, upper in interruptible(bounds.windows(partition)):
+            if lower == upper:
+                found.append(make().value)
+                continue
+            for index in range(end, upper):
+                state.change(values[index], 1)
+            for index in range(first, lower):
+                state.change(values[index], -1)
+            first, end = lower, upper
+            found.append(state.value)
+        return found
+
+    return compute
 
 
 def _over(accumulator: Accumulator, bounds: Bounds) -> Compute:
@@ -354,8 +452,7 @@ def _covariance(operator: str, spec: Spec, keys: Keys, scope: Scope) -> Compute:
     _check_arguments(operator, spec)
     source = compile_expression(spec[operator], scope)
     sample = operator == "$covarianceSamp"
-    accumulator = Accumulator(source, lambda values, _first: covariance(values, sample=sample))
-    return _over(accumulator, _bounds(spec, keys, scope))
+    return _sliding(source, _bounds(spec, keys, scope), lambda: Covariance(sample=sample))
 
 
 # Positions.

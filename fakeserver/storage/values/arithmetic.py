@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import decimal
 import math
+import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import Decimal128, Int64
 from bson.decimal128 import create_decimal128_context
 
-from fakeserver.storage.values.types import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from fakeserver.storage.values.types import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    exact,
+    is_finite,
+    is_nan,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,6 +157,38 @@ class Summation:
             DECIMAL128.create_decimal_from_float(self._sum),
             DECIMAL128.create_decimal_from_float(self._addend),
         )
+
+
+class RemovableSum:
+    """A sum whose parts may be taken out again: infinities and what is no number leave no trace."""
+
+    __slots__ = ("_has_decimal", "_nans", "_negative", "_positive", "_sum")
+
+    def __init__(self) -> None:
+        self._sum = Summation()
+        self._has_decimal = False
+        self._nans = self._positive = self._negative = 0
+
+    def change(self, number: Any, sign: int) -> None:
+        """Add a number (`sign` 1), or take one out that was added (-1)."""
+        self._has_decimal = self._has_decimal or isinstance(number, Decimal128)
+        if is_nan(number):
+            self._nans += sign
+        elif is_finite(number):
+            self._sum.add(number if sign > 0 else combine(operator.mul, number, -1))
+        elif exact(number) > 0:
+            self._positive += sign
+        else:
+            self._negative += sign
+
+    @property
+    def value(self) -> Any:
+        """The sum."""
+        if not (self._nans or self._positive or self._negative):
+            return self._sum.value
+        infinity = math.inf if self._positive else -math.inf
+        special = math.nan if self._nans or (self._positive and self._negative) else infinity
+        return Decimal128(to_decimal(special)) if self._has_decimal else special
 
 
 def _fast_two_sum(larger: float, smaller: float) -> tuple[float, float]:

@@ -141,18 +141,28 @@ def test_what_does_not_run_is_told_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "message"),
     [
-        (1, "$currentOp options must be specified in an object, but found: int"),
-        ({"foo": True}, "Unrecognized option 'foo' in $currentOp stage."),
-        ({"allUsers": 1}, "The 'allUsers' parameter of the $currentOp stage must be a boolean value"),
+        (1, 14, "$currentOp options must be specified in an object, but found: int"),
+        ({"foo": True}, 40415, "BSON field '$currentOp.foo' is an unknown field."),
+        (
+            {"allUsers": 1},
+            14,
+            "BSON field '$currentOp.allUsers' is the wrong type 'int', expected type 'bool'",
+        ),
+        ({"localOps": None}, 14, "BSON field '$currentOp.localOps' is the wrong type 'null'"),
+        (
+            {"targetAllNodes": True},
+            9,
+            "$currentOp supports targetAllNodes parameter only for sharded clusters",
+        ),
     ],
 )
-def test_options_that_there_are_not_are_refused(options: Any, message: str) -> None:
+def test_options_that_there_are_not_are_refused(options: Any, code: int, message: str) -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
         failure = await talker.fails({"aggregate": 1, "pipeline": [{"$currentOp": options}], "cursor": {}})
-        assert failure["code"] == 9
+        assert failure["code"] == code
         assert message in failure["errmsg"]
 
     play(scenario, STANDALONE)

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from bson import Binary, Code, DatetimeMS, Decimal128, Regex
+from bson import Binary, Code, DatetimeMS, Decimal128, MinKey, Regex
 from pipelines import piped, refusal
 
 from fakeserver.storage.values.types import is_finite, not_an_integer, whole
@@ -352,3 +352,71 @@ def test_a_limit_of_a_pipeline_is_a_whole_number(name: str) -> None:
 @pytest.mark.parametrize("value", ["a", None, Binary(b"a")], ids=str)
 def test_what_is_no_number_is_no_whole_one(value: Any) -> None:
     assert whole(value) is None
+
+
+BUCKET: dict[str, Any] = {"groupBy": "$a", "boundaries": [0, 10]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"groupBy": "a"}, 40202),
+        ({"groupBy": 1.5}, 40202),
+        ({"groupBy": ["$a"]}, 40202),
+        ({"groupBy": {"a": "$a"}}, 40202),
+        ({"boundaries": "$a"}, 40200),
+        ({"boundaries": ["$a", 10]}, 40191),
+        ({"boundaries": [1]}, 40192),
+        ({"boundaries": [0, "a"]}, 40193),
+        ({"boundaries": [1, 1.0]}, 40194),
+        ({"boundaries": [2, 1]}, 40194),
+        ({"default": "$a"}, 40195),
+        ({"default": 5}, 40199),
+        ({"default": Decimal128("0")}, 40199),
+        ({"output": 1}, 40196),
+        ({"output": {"_id": {"$sum": 1}}}, 15948),
+        ({"output": {"n": {"$sum": [1]}}}, 40237),
+        ({"x": 1}, 40197),
+    ],
+    ids=str,
+)
+def test_a_bucket_is_refused_before_there_is_a_document(changed: dict[str, Any], code: int) -> None:
+    assert refusal([], {"$bucket": {**BUCKET, **changed}})[0] == code
+
+
+def test_options_of_a_bucket_are_looked_at_in_their_order() -> None:
+    assert refusal([], {"$bucket": {"boundaries": 1, "groupBy": 1}})[0] == 40200
+    assert refusal([], {"$bucket": {"groupBy": 1, "boundaries": 1}})[0] == 40202
+    assert refusal([], {"$bucket": {"boundaries": 1}})[0] == 40200
+
+
+def test_a_bucket_shows_its_documents_as_they_are() -> None:
+    (found,) = piped([{"_id": 1, "a": 5}], {"$bucket": {**BUCKET, "output": {"all": {"$push": "$$ROOT"}}}})
+    assert found == {"_id": 0, "all": [{"_id": 1, "a": 5}]}
+
+
+GROUPED = {"$group": {"_id": None, "a": {"$first": {"$divide": [1, "$a"]}}}}
+
+
+@pytest.mark.parametrize(
+    ("stages", "code"),
+    [
+        ([GROUPED], 4848401),
+        ([{"$sort": {"a": 1}}, {"$match": {}}, GROUPED], 4848401),
+        ([{"$project": {"a": 1}}, GROUPED], 2),
+        ([{"$group": {"_id": {"$mod": [1, "$a"]}}}], 4848403),
+        ([{"$group": {"_id": None, "a": {"$mergeObjects": "$a"}}}], 5911200),
+        ([{"$unwind": "$a"}, {"$group": {"_id": None, "a": {"$mergeObjects": "$a"}}}], 40400),
+    ],
+    ids=str,
+)
+def test_a_group_below_the_pipeline_has_codes_of_its_own(stages: list[dict[str, Any]], code: int) -> None:
+    assert refusal([{"a": 0}], *stages)[0] == code
+
+
+def test_what_a_group_hands_on_has_its_ends_within_objects() -> None:
+    group = {"$group": {"_id": "$a", "all": {"$push": "$a"}}}
+    handed_on = {"_id": {"": MinKey()}, "all": [{"": MinKey()}]}
+    assert piped([{"a": MinKey()}], group) == [{"_id": MinKey(), "all": [MinKey()]}]
+    assert piped([{"a": MinKey()}], group, {"$set": {}}) == [handed_on]
+    assert [each["_id"] for each in piped([{"a": Code("f")}], group, {"$limit": 1})] == ["f"]

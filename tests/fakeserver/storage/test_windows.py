@@ -154,7 +154,44 @@ def test_a_function_looks_through_its_window(
 def test_equals_share_a_rank(operator: str, expected: list[int]) -> None:
     found = seen([{"t": time} for time in (5, 5.0, 7, "x")], {operator: {}})
     assert found == expected
-    assert all(isinstance(rank, Int64) for rank in found)
+    assert not any(isinstance(rank, Int64) for rank in found)
+
+
+INFINITY, NAN = math.inf, math.nan
+BEFORE: Document = {"window": {"documents": [-1, 0]}}
+SO_FAR: Document = {"window": {"documents": ["unbounded", "current"]}}
+LARGEST = Decimal128("9.999999999999999999999999999999999E+6144")
+
+SLIDING: list[tuple[str, list[Any], Document, list[Any]]] = [
+    ("an infinity counts for nothing until two others are there", [[INFINITY, 1], [1, 2], [2, 4]],
+     {"$covariancePop": "$v", **SO_FAR}, [None, 0.0, INFINITY]),
+    ("an infinity leaves with its document", [[1, 2], [-INFINITY, 4], [3, 6], [4, 8]],
+     {"$covarianceSamp": "$v", **BEFORE}, [None, None, None, 1.0]),
+    ("so does what is no number", [[1, NAN], [2, 4], [4, 8]],
+     {"$covariancePop": "$v", **BEFORE}, [None, 0.0, 2.0]),
+    ("alike pairs differ by nothing, in the places of decimals", [[Decimal128("0.5"), Decimal128("1.5")]] * 2,
+     {"$covarianceSamp": "$v"}, [Decimal128("0E+12")] * 2),
+    ("a sum may be beyond all decimals", [[Decimal128("1"), LARGEST], [Decimal128("2"), LARGEST]],
+     {"$covarianceSamp": "$v"}, [Decimal128("-Infinity")] * 2),
+    ("a deviation that slides is null beside an infinity", [INFINITY, 10, 20, 30],
+     {"$stdDevPop": "$v", **BEFORE}, [None, None, 5.0, 5.0]),
+    ("one that slides over one number is an integer", [10, 20], {"$stdDevPop": "$v", "window": {
+     "documents": [0, 0]}}, [0, 0]),
+    ("of a sample it is null", [10, NAN, 20], {"$stdDevSamp": "$v", **BEFORE}, [None, None, None]),
+    ("an array is one value", [1, 2], {"$addToSet": ["$v", "$t"]}, [[[1, 0], [2, 1]]] * 2),
+    ("and no number", [1, 2], {"$stdDevPop": ["$v", "$v"]}, [None, None]),
+    ("the mean of the longs at both ends", [2**63 - 1, -(2**63)], {"$avg": "$v"}, [-0.5, -0.5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "function", "expected"), [case[1:] for case in SLIDING], ids=[case[0] for case in SLIDING]
+)
+def test_numbers_come_into_a_window_and_leave_it(
+    values: list[Any], function: Document, expected: list[Any]
+) -> None:
+    found = seen(points(*values), function)
+    assert [(type(each), str(each)) for each in found] == [(type(each), str(each)) for each in expected]
 
 
 @pytest.mark.parametrize("operator", ["$rank", "$denseRank"])

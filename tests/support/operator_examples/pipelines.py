@@ -34,7 +34,7 @@ ACCUMULATORS: Final[dict[str, list[tuple[Any, Any]]]] = {
     "$stdDevPop": [("$price", math.sqrt(37.5)), ("$item", None)],
     "$stdDevSamp": [("$price", math.sqrt(50)), ("$absent", None)],
     "$count": [({}, 6), (1, Refused(14))],
-    "$mergeObjects": [({"a": "$price"}, {"a": None}), ("$absent", {}), ("$price", Refused(40400))],
+    "$mergeObjects": [({"a": "$price"}, {"a": None}), ("$absent", {}), ("$price", Refused(5911200))],
     "$firstN": [
         ({"n": 2, "input": "$item"}, ["abc", "jkl"]),
         ({"n": 9, "input": "$absent"}, [None] * 6),
@@ -54,7 +54,8 @@ ACCUMULATORS: Final[dict[str, list[tuple[Any, Any]]]] = {
     "$median": [({"input": "$price", "method": "approximate"}, 5.0)],
     "$percentile": [({"input": "$price", "p": [0.75], "method": "approximate"}, [10.0])],
     "$concatArrays": [
-        (["$$REMOVE"], []),
+        ("$$REMOVE", []),
+        (["$$REMOVE"], Refused(40237)),
         ("$item", Refused(14)),
         ({"$cond": [{"$eq": ["$_id", 1]}, [1, 2], "$$REMOVE"]}, [1, 2]),
     ],
@@ -90,7 +91,8 @@ WINDOWS: Final[dict[str, list[tuple[dict[str, Any], Any]]]] = {
     "$bottom": [({"$bottom": {"sortBy": {"_id": -1}, "output": "$_id"}, **_TWO}, [1, 1, 2, 3])],
     "$bottomN": [({"$bottomN": {"n": 1, "sortBy": {"_id": 1}, "output": "$_id"}}, [[4]] * 4)],
     "$concatArrays": [
-        ({"$concatArrays": ["$_id"], **_TWO}, Refused(14)),
+        ({"$concatArrays": ["$_id"], **_TWO}, [[1], [1, 2], [2, 3], [3, 4]]),
+        ({"$concatArrays": "$_id", **_TWO}, Refused(14)),
         ({"$concatArrays": {"$concatArrays": [["$_id"]]}, **_TWO}, [[1], [1, 2], [2, 3], [3, 4]]),
     ],
     "$setUnion": [({"$setUnion": {"$concatArrays": [["$v"]]}, **_TWO}, [[2], [2, None], [None, 6], [6]])],
@@ -99,12 +101,12 @@ WINDOWS: Final[dict[str, list[tuple[dict[str, Any], Any]]]] = {
     "$covariancePop": [({"$covariancePop": ["$_id", "$_id"]}, [1.25] * 4)],
     "$covarianceSamp": [({"$covarianceSamp": ["$_id", "$_id"], **_TWO}, [None, 0.5, 0.5, 0.5])],
     "$rank": [
-        ({"$rank": {}}, [L(1), L(2), L(3), L(4)]),
+        ({"$rank": {}}, [1, 2, 3, 4]),
         ({"$rank": {}, **_TWO}, Refused(5371601)),
         ({"$rank": "$v"}, Refused(5371603)),
     ],
-    "$denseRank": [({"$denseRank": {}}, [L(1), L(2), L(3), L(4)])],
-    "$documentNumber": [({"$documentNumber": {}}, [L(1), L(2), L(3), L(4)])],
+    "$denseRank": [({"$denseRank": {}}, [1, 2, 3, 4])],
+    "$documentNumber": [({"$documentNumber": {}}, [1, 2, 3, 4])],
     "$shift": [
         ({"$shift": {"output": "$v", "by": 1, "default": 0}}, [None, 6, 6, 0]),
         ({"$shift": {"output": "$v", "by": -1}}, [None, 2, None, 6]),
@@ -256,7 +258,7 @@ STAGES: Final[dict[str, list[tuple[list[dict[str, Any]], Any, Any]]]] = {
         (
             _POINTS[:2],
             {"sortBy": {"_id": 1}, "output": {"n": {"$documentNumber": {}}}},
-            [{"_id": 1, "v": 2, "n": L(1)}, {"_id": 2, "v": None, "n": L(2)}],
+            [{"_id": 1, "v": 2, "n": 1}, {"_id": 2, "v": None, "n": 2}],
         )
     ],
     "$skip": [(SALES, 5, SALES[5:]), ([], -1, Refused(5107200))],
