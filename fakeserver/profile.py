@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from mongowire.codes import ErrorCode
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -86,6 +88,11 @@ class Profile:
     def makes_collections_in_transactions(self) -> bool:
         """A transaction may hold what makes a collection or an index (since 4.4)."""
         return self.max_wire_version >= WIRE_44
+
+    @cached_property  # asked for each document that is inserted
+    def too_large(self) -> int:
+        """The code of a document that is too large to be inserted (another since 8.2)."""
+        return ErrorCode.BSON_OBJECT_TOO_LARGE if self.max_wire_version >= WIRE_82 else ErrorCode.BAD_VALUE
 
     @cached_property  # asked for each document that is inserted
     def stores_dollar_fields(self) -> bool:

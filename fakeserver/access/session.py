@@ -110,7 +110,7 @@ def is_local(peer: str) -> bool:
 
 
 _USER: Final = Fields.of(Field("user", "string", required=True), Field("db", "string", required=True))
-_OPTIONS: Final = Fields.of(Field("users", "array", of=_USER), Field("allUsers", "boolean"))
+_OPTIONS: Final = Fields.of(Field("users", "array", of=_USER), Field("allUsers", "strictBool"))
 
 
 class SessionListing(NamedTuple):

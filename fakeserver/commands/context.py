@@ -16,7 +16,7 @@ from fakeserver.commands.scripting import ScriptRunner
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import first_argument
 from fakeserver.settings.failpoints import FAIL_GET_MORE
-from fakeserver.storage.port.engine import Changed, Namespace
+from fakeserver.storage.port.engine import Changed, Namespace, Query
 from fakeserver.storage.port.oplog import Written
 from mongowire.codes import ErrorCode
 
@@ -72,6 +72,7 @@ class CommandContext:
     """Documents that the running statement has changed, those before the command had to wait included."""
     _updated: dict[Any, Changed] | None = None
     _scripts: ScriptRunner | None = None
+    _present: dt.datetime | None = None
 
     def __init__(
         self,
@@ -153,6 +154,20 @@ class CommandContext:
         """Return the date and time as BSON has them: UTC, to the millisecond."""
         seconds, milliseconds = divmod(int(self.node.clock.utc() * 1000), 1000)
         return _EPOCH + dt.timedelta(0, seconds, milliseconds * 1000)
+
+    def cluster_time(self) -> Timestamp | None:
+        """Return what `$$CLUSTER_TIME` means, None on a standalone, which has no such time."""
+        return self.node.oplog.last.timestamp if self.node.is_replicated else None
+
+    def present(self) -> dt.datetime:
+        """Return what `$$NOW` means: one date and time for all of the command."""
+        if self._present is None:
+            self._present = self.utc()
+        return self._present
+
+    def builtins(self) -> dict[str, Any]:
+        """Return the values of the variables that a server brings: `$$NOW` and `$$CLUSTER_TIME`."""
+        return Query(now=self.present(), cluster_time=self.cluster_time()).builtins()
 
     def timestamp(self) -> Timestamp:
         """Return the time of the operation that is about to be written."""

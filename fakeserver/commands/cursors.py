@@ -95,11 +95,10 @@ def _reply(name: str, batch: list[Document], cursor: Cursor, cursor_id: Int64) -
     on_secondaries=True,
     in_transaction=True,
     fields=Fields.of(
-        Field("getMore", "long"),
+        Field("getMore", "int64"),
         Field("collection", "string", required=True),
         Field("batchSize", "long", minimum=0),
-        Field("maxTimeMS", "long", minimum=0),
-        Field("term", "long"),
+        Field("term", "int64"),
         Field("lastKnownCommittedOpTime", "object"),
         Field("includeQueryStatsMetrics", "bool"),
     ),
@@ -114,7 +113,7 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ctx.request.execution.tails_change_stream = cursor.is_change_stream
     _check_access(ctx, cursor, ns, request)
     ctx.request.execution.origin = cursor.origin
-    if "maxTimeMS" in request and not cursor.await_data:
+    if request.get("maxTimeMS") is not None and not cursor.await_data:
         raise CommandError(ErrorCode.BAD_VALUE, _NO_MAX_TIME[ctx.node.is_mongos])
     # A batchSize of 0 means no limit here, in find an empty first batch.
     batch = _next_batch(ctx, cursor, request.get("batchSize") or None)
@@ -172,7 +171,8 @@ def _take_events(cursor: Cursor, limit: int | None) -> list[Document]:
 
 def _wait_for_data(ctx: CommandContext, request: Mapping[str, Any]) -> None:
     """Have the command called again when something was written. Raises `Park` until the wait is over."""
-    until = ctx.wait_until(request["maxTimeMS"] / 1000 if "maxTimeMS" in request else _AWAIT_DATA_WAIT)
+    most = request.get("maxTimeMS")
+    until = ctx.wait_until(_AWAIT_DATA_WAIT if most is None else most / 1000)
     if ctx.now < until:
         raise Park(ctx.node.oplog.grown, until)
 
@@ -262,8 +262,9 @@ def kill_cursors(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Forget cursors."""
     wanted = [Int64(cursor_id) for cursor_id in request["cursors"]]
     _check_killing(ctx, wanted)
-    killed = [cursor_id for cursor_id in wanted if ctx.cursors.kill(cursor_id)]
-    missing = [cursor_id for cursor_id in wanted if cursor_id not in killed]
+    killed, missing = [], []
+    for cursor_id in wanted:  # one that is named twice is gone the second time
+        (killed if ctx.cursors.kill(cursor_id) else missing).append(cursor_id)
     if killed:
         # A getMore that waits for data on one of them wakes up, and fails with 237.
         ctx.node.oplog.grown.ring()

@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.idl.fields import GENERIC, NUMBERS, UNKNOWN, Field, FieldError, Fields, type_name
+from fakeserver.idl.fields import (
+    GENERIC,
+    NUMBERS,
+    OUT_OF_RANGE_BEFORE_80,
+    UNKNOWN,
+    Field,
+    FieldError,
+    Fields,
+    type_name,
+)
 from fakeserver.profile import WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82
 from fakeserver.storage.values.printing import show, show_document
 from mongowire.codes import ErrorCode
@@ -187,6 +196,8 @@ def fit(spec: CommandSpec, wire_version: int) -> CommandSpec:
     if spec.fields is None:
         return spec
     fields = _without(spec.fields, _newer(spec.name, wire_version))
+    if wire_version < WIRE_80:
+        fields = _with_old_ranges(fields)
     if wire_version <= TEXT_COMMENTS.get(spec.name, 0):
         fields = fields.plus(Field("comment", "string"))
     return replace(
@@ -210,6 +221,19 @@ def _arguments(name: str, wire_version: int) -> frozenset[str]:
 
 def _newer(name: str, wire_version: int) -> frozenset[str]:
     return frozenset(path for path, since in FIELDS.get(name, {}).items() if since > wire_version)
+
+
+def _with_old_ranges(fields: Fields) -> Fields:
+    """Return fields with the code that a number out of its range had before 8.0."""
+    kept = [
+        replace(
+            each,
+            of=_with_old_ranges(each.of) if isinstance(each.of, Fields) else each.of,
+            out_of_range=OUT_OF_RANGE_BEFORE_80,
+        )
+        for each in fields.by_name.values()
+    ]
+    return Fields.of(*kept, strict=fields.strict, target=fields.target)
 
 
 def _without(fields: Fields, paths: frozenset[str], prefix: str = "") -> Fields:

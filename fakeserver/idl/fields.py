@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import ROUND_HALF_EVEN
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-_OUT_OF_RANGE: Final = 51024
+OUT_OF_RANGE_BEFORE_80: Final = 51024
+"""The code of a number out of its range until 7.0; later ones say 2 BadValue."""
 _MONGOCRYPTD_FIELD: Final = 4662500
 _MANY: Final = 1000
 """The longest array that is checked without a yield point."""
@@ -80,7 +82,8 @@ _EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "number": NUMBERS,
     "bool": ("bool", "long", "int", "decimal", "double"),
     "int64": ("long",),
-    "boolean": ("bool",),
+    "strictBool": ("bool",),
+    "hint": ("string", "object"),
 }
 """BSON types that a lenient kind admits; another kind admits the type of its own name."""
 
@@ -114,9 +117,14 @@ def type_name(value: Any) -> str:
 
 
 def whole(value: Any) -> int:
-    """Return a BSON number as a 64-bit integer, truncated and bounded, as a server reads a `safeInt`."""
+    """Return a BSON number as a bounded 64-bit integer, as a server reads a `safeInt`.
+
+    A double is truncated, a decimal rounded: half goes to the even neighbour.
+    """
     if isinstance(value, Decimal128):
         value = value.to_decimal()
+        if value.is_finite():
+            value = value.to_integral_value(ROUND_HALF_EVEN)
     try:
         return max(-_LONG_MAX - 1, min(_LONG_MAX, int(value)))
     except OverflowError:  # an infinity
@@ -138,8 +146,9 @@ class Field:
 
     `kind` is a BSON type name or several joined by `|`, or one of the lenient kinds: `int` and `long` (any
     number, handed on as an integer), `number` (any number, as it is), `bool` (a number will do, handed on as
-    a bool), `any`; `int64` admits nothing but a 64-bit integer, `boolean` nothing but a bool. `of` describes
-    an object, or the elements of an array: `Fields`, or a type name.
+    a bool), `any`; `int64` admits nothing but a 64-bit integer, `strictBool` nothing but a bool. `hint` names
+    an index, and is refused in words of its own (9). `of` describes an object, or the elements of an array:
+    `Fields`, or a type name. Null is the same as no field, also as an element, unless `nullable` is False.
     """
 
     name: str
@@ -149,6 +158,9 @@ class Field:
     maximum: int | None = None
     choices: tuple[str, ...] = ()
     of: Fields | str | None = None
+    nullable: bool = True
+    out_of_range: int = ErrorCode.BAD_VALUE
+    """The code of a number that is not in the range."""
     expected: tuple[str, ...] = field(init=False)
     plain: frozenset[type] = field(init=False)
     """Python types whose values pass as they are, which is seen before anything else."""
@@ -161,6 +173,8 @@ class Field:
         object.__setattr__(self, "expected", types)
         converters = {"int": whole, "long": whole, "bool": truth}
         object.__setattr__(self, "convert", converters.get(self.kind))
+        if self.kind == "hint":
+            object.__setattr__(self, "nullable", False)
         plain: set[type] = set()
         if self.minimum is None and self.maximum is None and not self.choices and self.of is None:
             if self.convert is not None:
@@ -172,15 +186,15 @@ class Field:
     def check(self, value: Any, path: str) -> Any:
         """Return `value` as the handler gets it. Raises `CommandError` naming `path`."""
         if self.kind != "any" and type_name(value) not in self.expected:
-            raise _wrong_type(path, value, self.expected)
+            raise _no_hint(path, value) if self.kind == "hint" else _wrong_type(path, value, self.expected)
         if self.convert is not None:
             value = self.convert(value)
         if self.minimum is not None or self.maximum is not None:
             number = float(value.to_decimal()) if isinstance(value, Decimal128) else value
             if self.minimum is not None and not number >= self.minimum:  # what is no number is in no range
-                raise _out_of_range(self.name, f">= {self.minimum}", value)
+                raise self._out_of_range(f">= {self.minimum}", value)
             if self.maximum is not None and not number <= self.maximum:
-                raise _out_of_range(self.name, f"<= {self.maximum}", value)
+                raise self._out_of_range(f"<= {self.maximum}", value)
         if self.choices and value not in self.choices:
             raise CommandError(
                 ErrorCode.BAD_VALUE, f"Enumeration value '{value}' for field '{path}' is not a valid value."
@@ -188,6 +202,10 @@ class Field:
         if self.of is not None:
             self._check_inside(value, path)
         return value
+
+    def _out_of_range(self, bound: str, value: Any) -> CommandError:
+        message = f"BSON field '{self.name}' value must be {bound}, actual value '{value}'"
+        return CommandError(self.out_of_range, message)
 
     def _check_inside(self, value: Any, path: str) -> None:
         if isinstance(value, dict):
@@ -197,6 +215,8 @@ class Field:
         if not isinstance(value, list):
             return
         expected = "object" if isinstance(self.of, Fields) else str(self.of)
+        if None in value and expected != "object":
+            value[:] = [element for element in value if element is not None]
         elements = enumerate(value)
         for index, element in interruptible(elements) if len(value) > _MANY else elements:
             if type_name(element) != expected:
@@ -249,7 +269,7 @@ class Fields:
         """Validate a whole command, in place: lenient numbers and bools become integers and bools.
 
         A field that is null counts as absent and is taken out. Raises `CommandError`: 14 wrong type, 40414
-        missing, 40415 unknown, 2 bad enumeration value, 51024 out of range, 73 bad collection name.
+        missing, 40415 unknown, 2 bad enumeration value or out of range, 73 bad collection name, 9 no hint.
         """
         try:
             names = iter(command)
@@ -257,6 +277,8 @@ class Fields:
             if self.target is not None:
                 check_target(command[name], str(command.get("$db", "")), allow_one=self.target.endswith("|1"))
             elif name in self.by_name:
+                if command[name] is None and self.by_name[name].kind != "any":
+                    raise _missing(f"{name}.{name}")
                 command[name] = self.by_name[name].check(command[name], f"{name}.{name}")
             self._check(command, name, list(names), generic=self.generic)
         except FieldError as error:
@@ -283,16 +305,13 @@ class Fields:
             value = document[name]
             if type(value) in each.plain:
                 continue
-            if value is None and each.kind != "any":
+            if value is None and each.kind != "any" and each.nullable:
                 del document[name]
                 continue
             document[name] = each.check(value, f"{path}.{name}")
         for name in self.required:
             if name not in document:
-                raise CommandError(
-                    ErrorCode.IDL_FAILED_TO_PARSE,
-                    f"BSON field '{path}.{name}' is missing but a required field",
-                )
+                raise _missing(f"{path}.{name}")
 
 
 GENERIC_FIELDS: Final = {
@@ -351,8 +370,18 @@ def _unknown_field(path: str, name: str) -> CommandError:
     return FieldError(ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field '{path}' is an unknown field.", path=path)
 
 
-def _out_of_range(name: str, bound: str, value: Any) -> CommandError:
-    return CommandError(_OUT_OF_RANGE, f"BSON field '{name}' value must be {bound}, actual value '{value}'")
+def _missing(path: str) -> CommandError:
+    return CommandError(ErrorCode.IDL_FAILED_TO_PARSE, f"BSON field '{path}' is missing but a required field")
+
+
+def _no_hint(path: str, value: Any) -> CommandError:
+    return FieldError(
+        ErrorCode.FAILED_TO_PARSE,
+        "Hint must be a string or an object",
+        path=path,
+        value=value,
+        expected=("string", "object"),
+    )
 
 
 _DOCUMENTS: Final = frozenset({dict})

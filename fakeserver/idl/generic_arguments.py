@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
-from fakeserver.idl.fields import Field, type_name, whole
+from fakeserver.idl.fields import Field, Fields, type_name, whole
+from fakeserver.storage.values.types import is_nan
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,6 +35,25 @@ def declared(command: Mapping[str, Any]) -> dict[str, Any]:
 
 LEVELS: Final = ("local", "majority", "linearizable", "available", "snapshot")
 TIMES: Final = ("afterClusterTime", "atClusterTime")
+_PROVENANCES: Final = (
+    *("clientSupplied", "implicitDefault", "customDefault", "getLastErrorDefaults", "internalWriteDefault"),
+)
+
+_READ_CONCERN: Final = Fields.of(
+    Field("level", "string", choices=LEVELS),
+    *(Field(name, "timestamp", nullable=False) for name in TIMES),
+    Field("afterOpTime", "object"),
+    Field("allowTransactionTableSnapshot", "bool"),
+    Field("waitLastStableRecoveryTimestamp", "bool"),
+    Field("provenance", "string", choices=_PROVENANCES),
+)
+
+
+def check_read_concern(document: dict[str, Any]) -> str:
+    """Check a `readConcern`, in place, and return its level. Raises `CommandError` 2, 14 or 40415."""
+    _READ_CONCERN.check(document, "readConcern")
+    level: str = document.get("level", "local")
+    return level
 
 
 def read_concern_not_supported(
@@ -48,6 +68,17 @@ def read_concern_not_supported(
 
 
 _MAX_W: Final = 50
+_MAX_WAIT: Final = 2**31 - 1
+"""Milliseconds."""
+
+_WRITE_CONCERN: Final = Fields.of(
+    Field("w"),
+    Field("j", "bool"),
+    Field("fsync", "bool"),
+    Field("wtimeout"),
+    *(Field(name) for name in ("wElectionId", "wOpTime", "getLastError")),
+    Field("provenance", "string", choices=_PROVENANCES),
+)
 _NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
 
 
@@ -62,31 +93,47 @@ class WriteConcern:
     timeout: float = math.inf
     timeout_ms: int = 0
     provenance: str = "clientSupplied"
+    journaled: bool = False
+    """Whether the client waits for the journal (`j`)."""
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the client wants to hear what became of the write."""
+        return self.w != 0 or self.journaled
 
     @classmethod
     def parse(cls, document: Any) -> WriteConcern:
-        """Read a `writeConcern`. Raises `CommandError` 9 FailedToParse, 14 or 2."""
+        """Read a `writeConcern`, in place. Raises `CommandError` 9 FailedToParse, 14, 2 or 40415."""
         if not isinstance(document, dict):
             raise CommandError(
                 ErrorCode.TYPE_MISMATCH,
                 f'"writeConcern" had the wrong type. Expected object, found {type_name(document)}',
             )
+        _WRITE_CONCERN.check(document, "writeConcern")
         w = _parse_w(document.get("w", 1))
-        timeout_ms = document.get("wtimeout", document.get("wtimeoutMS", 0))
+        timeout_ms = document.get("wtimeout", 0)
         timeout_ms = whole(timeout_ms) if type_name(timeout_ms) in _NUMBERS else 0
+        if timeout_ms > _MAX_WAIT:
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, "wtimeout must be a 32-bit integer")
         timeout = timeout_ms / 1000 if timeout_ms > 0 else math.inf
-        return cls(w, timeout, timeout_ms)
+        return cls(w, timeout, timeout_ms, journaled=document.get("j", False))
 
 
 def _parse_w(w: Any) -> int | str | dict[str, Any]:
-    if isinstance(w, str):
-        return w
+    # Null is the name of no mode, as the empty string is.
+    if w is None or type(w) is str:
+        return w or ""
     if isinstance(w, dict):
         if not w:
             raise CommandError(ErrorCode.FAILED_TO_PARSE, "tagged write concern requires tags")
+        for value in w.values():
+            if type_name(value) not in _NUMBERS:
+                raise CommandError(ErrorCode.FAILED_TO_PARSE, "tags must be a single level document")
         return w
     if type_name(w) not in _NUMBERS:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "w has to be a number, string, or object")
+    if is_nan(w):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, "w cannot be NaN")
     number = whole(w)
     if not 0 <= number <= _MAX_W:
         raise CommandError(

@@ -13,13 +13,16 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Timestamp
-
 from fakeserver.deployment.replication.default_concerns import unmet_for_good
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.fields import type_name
-from fakeserver.idl.generic_arguments import LEVELS, TIMES, WriteConcern, read_concern_not_supported
+from fakeserver.idl.generic_arguments import (
+    TIMES,
+    WriteConcern,
+    check_read_concern,
+    read_concern_not_supported,
+)
 from fakeserver.request.context import Acknowledgement
 from fakeserver.request.labels import COMMIT_OR_ABORT
 from fakeserver.request.pipeline import PASS, Action, Stage, Step
@@ -59,9 +62,9 @@ class ReadConcernCheck(Stage):
             return PASS
         if request.node.cluster.default_concerns.read is not None:
             _bring_default(request, command)
-        if "readConcern" not in command:
+        concern = command.get("readConcern")
+        if concern is None:
             return PASS
-        concern = command["readConcern"]
         level = _parse(request, concern)
         name = request.spec.name
         if request.has_autocommit:
@@ -87,8 +90,8 @@ def _bring_default(request: RequestContext, command: dict[str, Any]) -> None:
     default = request.node.cluster.default_concerns.read
     if default is None or default.get("level") != "majority" or request.has_autocommit:
         return
-    concern = command.get("readConcern", {})
-    if request.spec.name in _DEFAULTED and isinstance(concern, dict) and "level" not in concern:
+    concern = command.get("readConcern") or {}
+    if request.spec.name in _DEFAULTED and isinstance(concern, dict) and concern.get("level") is None:
         command["readConcern"] = {**concern, **default}
 
 
@@ -116,18 +119,7 @@ def _wait_for_times(request: RequestContext, concern: dict[str, Any], level: str
 def _parse(request: RequestContext, concern: Any) -> str:
     if not isinstance(concern, dict):
         raise _wrong_type(f"{request.name}.readConcern", concern, "object")
-    level = concern.get("level", "local")
-    if not isinstance(level, str):
-        raise _wrong_type("readConcern.level", level, "string")
-    if level not in LEVELS:
-        raise CommandError(
-            ErrorCode.BAD_VALUE,
-            f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value.",
-        )
-    for name in TIMES:
-        if name in concern and not isinstance(concern[name], Timestamp):
-            raise _wrong_type(f"readConcern.{name}", concern[name], "timestamp")
-    return level
+    return check_read_concern(concern)
 
 
 def _check_transaction(command: dict[str, Any], level: str) -> None:
@@ -147,8 +139,8 @@ def _check_transaction(command: dict[str, Any], level: str) -> None:
 
 def _check_support(request: RequestContext, level: str) -> None:
     spec = request.spec
-    # The weakest levels promise nothing, so that every command can keep the promise.
-    if level in {"local", "available"} or (spec.kind == "read" and level != "snapshot"):
+    # The weakest level promises nothing, so that every command can keep the promise.
+    if level == "local" or (spec.kind == "read" and level != "snapshot"):
         return
     if level == "snapshot" and spec.name in _SNAPSHOT_READS:
         return
@@ -163,10 +155,10 @@ def _check_server(request: RequestContext, concern: dict[str, Any], level: str) 
                 "cannot satisfy linearizable read concern on non-primary node",
             )
         return
-    if level == "snapshot":
+    if level in {"snapshot", "linearizable"}:
+        what = "readConcern: snapshot" if level == "snapshot" else "read concern"
         raise CommandError(
-            ErrorCode.NOT_A_REPLICA_SET,
-            "node needs to be a replica set member to use readConcern: snapshot",
+            ErrorCode.NOT_A_REPLICA_SET, f"node needs to be a replica set member to use {what}"
         )
     for name in TIMES:
         if name in concern:
@@ -196,7 +188,8 @@ class WriteConcernCheck(Stage):
         command = request.command
         if command is None:
             return PASS
-        if "writeConcern" not in command:
+        stated = command.get("writeConcern")
+        if stated is None:
             if request.spec.write_concern and request.node.is_replicated:
                 _ask_for(request, _default(request))
             return PASS
@@ -206,9 +199,9 @@ class WriteConcernCheck(Stage):
                 ErrorCode.INVALID_OPTIONS,
                 "writeConcern is not allowed within a multi-statement transaction",
             )
+        concern = WriteConcern.parse(stated)
         if not request.spec.write_concern:
             raise CommandError(ErrorCode.INVALID_OPTIONS, "Command does not support writeConcern")
-        concern = WriteConcern.parse(command["writeConcern"])
         if not request.node.is_replicated:
             if isinstance(concern.w, int) and concern.w > 1:
                 raise CommandError(ErrorCode.BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated")
@@ -219,7 +212,7 @@ class WriteConcernCheck(Stage):
                     " set",
                 )
         # A concern with a wtimeout or a j alone keeps these, and takes its w from the default.
-        if "w" not in command["writeConcern"] and request.node.is_replicated:
+        if "w" not in stated and request.node.is_replicated:
             default = _default(request)
             concern = replace(concern, w=1 if default is None else default.w)
         _ask_for(request, concern)

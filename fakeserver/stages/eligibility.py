@@ -18,6 +18,7 @@ from fakeserver.deployment.records.journal_search import COLLECTION
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.fields import Field, type_name, whole
+from fakeserver.profile import WIRE_82
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
 from fakeserver.request.session_ids import own_session
 from fakeserver.sessions.session import parse_session_id
@@ -27,6 +28,8 @@ from fakeserver.settings.failpoints import (
     RESPOND_WITH_NOT_PRIMARY,
     SKIP_NOT_PRIMARY_CHECK,
 )
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.types import not_an_integer
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -330,10 +333,13 @@ class Deadline(Stage):
 
     def enter(self, request: RequestContext, now: float) -> Action:
         command = request.command
-        # On a getMore it is the time to wait for data, which the handler of a tailable cursor reads.
-        if command is None or command.get("maxTimeMS") is None or request.spec.name == "getMore":
+        if command is None or command.get("maxTimeMS") is None:
             return PASS
-        max_time_ms = parse_max_time_ms(command["maxTimeMS"], request.name)
+        max_time_ms = parse_max_time_ms(command["maxTimeMS"], request)
+        # On a getMore it is the time to wait for data, which the handler of a tailable cursor reads.
+        if request.spec.name == "getMore":
+            command["maxTimeMS"] = max_time_ms
+            return PASS
         if not max_time_ms:  # 0 is no limit
             return PASS
         fail_points = request.node.fail_points
@@ -385,9 +391,13 @@ def _cursor(request: RequestContext) -> Cursor | None:
     return request.node.cursors.cursors.get((request.command or {}).get("getMore", 0))
 
 
-def parse_max_time_ms(value: Any, command_name: str) -> int:
-    """Return `maxTimeMS`, in milliseconds. Raises `CommandError` 14 or 2."""
-    number = whole(_MAX_TIME_MS.check(value, f"{command_name}.maxTimeMS"))
+def parse_max_time_ms(value: Any, request: RequestContext) -> int:
+    """Return `maxTimeMS`, in milliseconds. Raises `CommandError` 14, 9 or 2."""
+    _MAX_TIME_MS.check(value, f"{request.name}.maxTimeMS")
+    number = whole(value)
+    reason = not_an_integer(value)
+    if reason is not None and request.node.profile.max_wire_version >= WIRE_82:
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{reason}: maxTimeMS: {show(value)}")
     if number < 0:
         raise CommandError(
             ErrorCode.BAD_VALUE, f"BSON field 'maxTimeMS' value must be >= 0, actual value '{number}'"
@@ -396,7 +406,7 @@ def parse_max_time_ms(value: Any, command_name: str) -> int:
         raise CommandError(
             ErrorCode.BAD_VALUE, f"{number} value for maxTimeMS is out of range [0, {_INT32_MAX}]"
         )
-    if isinstance(value, float) and value != number:
+    if reason is not None:
         raise CommandError(ErrorCode.BAD_VALUE, "maxTimeMS has non-integral value")
     return number
 

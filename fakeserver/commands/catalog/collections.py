@@ -178,7 +178,8 @@ def _check_options(ctx: CommandContext, options: Mapping[str, Any]) -> None:
 def check_view_pipeline(ctx: CommandContext, pipeline: Sequence[Mapping[str, Any]]) -> None:
     """Refuse the pipeline of a view that cannot be compiled. Raises `CommandError`."""
     release = ctx.node.profile.max_wire_version
-    compile_pipeline(pipeline, Scope(variables={"NOW": None}, scripts=ctx.scripts, release=release))
+    variables = {"NOW": None, "CLUSTER_TIME": None}  # whether there is a time shows when the view is read
+    compile_pipeline(pipeline, Scope(variables=variables, scripts=ctx.scripts, release=release))
 
 
 def _invalid(message: str) -> CommandError:

@@ -22,7 +22,7 @@ from fakeserver.deployment.replication.default_concerns import DOCUMENT_ID, impl
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.idl.generic_arguments import LEVELS, TIMES, WriteConcern
+from fakeserver.idl.generic_arguments import TIMES, WriteConcern, check_read_concern
 from fakeserver.profile import WIRE_44
 from fakeserver.storage.port.engine import Namespace, Query, Update
 from mongowire.codes import ErrorCode
@@ -100,12 +100,7 @@ def _check_server(ctx: CommandContext, name: str) -> None:
 
 
 def _check_read(concern: dict[str, Any]) -> None:
-    level = concern.get("level", "local")
-    if level not in LEVELS:
-        raise CommandError(
-            ErrorCode.BAD_VALUE,
-            f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value.",
-        )
+    level = check_read_concern(concern)
     if level in _UNSUITABLE_LEVELS:
         raise CommandError(
             ErrorCode.BAD_VALUE, f"level: '{level}' is not suitable for the default read concern"

@@ -83,7 +83,7 @@ FIELDS: Final = Fields.of(
     Field("allowDiskUse", "bool"),
     Field("cursor", "object", of=Fields.of(Field("batchSize", "long", minimum=0))),
     Field("bypassDocumentValidation", "bool"),
-    Field("hint", "string|object"),
+    Field("hint", "hint"),
     Field("collation", "object"),
     Field("let", "object"),
     Field("runtimeConstants", "object"),
@@ -153,7 +153,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     )
     engine = ctx.catalog.engine
     if first in source_stages.SOURCES:
-        variables = {**(options.let or {}), "NOW": options.now}
+        variables = {**(options.let or {}), **options.builtins()}
         # Compiled before the source runs: an error in a later stage comes before one of the source.
         scope = Scope(
             variables=variables, read=options.read, scripts=options.scripts, release=options.release
@@ -438,7 +438,7 @@ def _transform(
     splits = SPLIT in names
     if splits and names.index(SPLIT) != len(names) - 1:
         raise CommandError(_SPLIT_NOT_LAST, f"{SPLIT} must be the last stage in the pipeline")
-    variables = {**(request.get("let") or {}), "NOW": ctx.utc()}
+    variables = {**(request.get("let") or {}), **ctx.builtins()}
     scope = Scope(fold=fold_of(request.get("collation")), variables=variables)
     run = compile_pipeline([stage for stage in stages if SPLIT not in stage], scope)
     # After the compilation: a stage that is unknown, or malformed, is reported as that.

@@ -56,7 +56,7 @@ def limit_of(request: Mapping[str, Any]) -> int:
         Field("query", "object"),
         Field("limit", "number"),
         Field("skip", "long", minimum=0),
-        Field("hint", "string|object"),
+        Field("hint", "hint"),
         Field("collation", "object"),
         Field("fields", "object"),
         Field("encryptionInformation", "object"),
@@ -90,4 +90,5 @@ def count(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         total = max(engine.stats(source).count - skip, 0)
         return {"n": min(total, limit) if limit else total}
     query = query_of(ctx, request, collection, filter=wanted, skip=skip, limit=limit, hint=hint)
+    query = query._replace(now=None, cluster_time=None)  # count's filter knows no variable of a server's
     return {"n": len(engine.find(source, query))}

@@ -61,7 +61,7 @@ _TOO_LARGE: Final = 31299
     fields=Fields.of(
         Field("key", "string", required=True),
         Field("query", "object"),
-        Field("hint", "string|object"),
+        Field("hint", "hint"),
         Field("collation", "object"),
         Field("encryptionInformation", "object"),
         Field("collectionUUID", "binData"),
@@ -81,6 +81,8 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     hint = check_hint(collection, request.get("hint"), ns, wanted)
     scanned = None if view or hint else index_to_scan(collection, request)
     options = query_of(ctx, request, collection, view=view, hint=hint or scanned, read=reader(ctx, ctx.db))
+    if view is None:
+        options = options._replace(now=None, cluster_time=None)  # its filter knows no variable of a server's
     documents = ctx.catalog.engine.aggregate(source, [*stages, {"$match": wanted}], options=options)
     found = _values(documents, request["key"])
     fold = fold_of(options.collation)
@@ -88,7 +90,8 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     for value in interruptible(found):
         different.setdefault(order(value, fold), value)
     # An index scan returns its keys in order; a collection scan returns values as they are found.
-    keys = list(different)
+    # A set that is ordered by the collation returns them in its order.
+    keys = sorted_at_leisure(list(different)) if fold is not None else list(different)
     if scanned is not None and collection is not None:
         down = sign_of(collection.indexes[scanned].key[request["key"]]) < 0
         keys = sorted_at_leisure(list(different), reverse=down)

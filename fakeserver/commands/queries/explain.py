@@ -176,7 +176,7 @@ def _scope(
     """Return the surroundings in which a pipeline is only compiled."""
     metadata = metadata_of_pipeline(pipeline)
     return Scope(
-        variables={"NOW": ctx.utc()},
+        variables=ctx.builtins(),
         read=reader(ctx, ctx.db),
         meta={} if metadata is None else metadata.readers(),
         make_id=ctx.object_id,

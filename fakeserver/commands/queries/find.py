@@ -50,10 +50,10 @@ LOCAL: Final = "local"
 """The database of the collections that are made when they are read."""
 
 FIELDS: Final = Fields.of(
-    Field("filter", "object"),
+    Field("filter", "object", nullable=False),
     Field("projection", "object"),
     Field("sort", "object"),
-    Field("hint", "string|object"),
+    Field("hint", "hint"),
     Field("collation", "object"),
     Field("skip", "long", minimum=0),
     Field("limit", "long", minimum=0),

@@ -104,7 +104,9 @@ class _Writer:
     def _accept(self, change: Changed) -> None:
         collection, _made = self.ctx.ensure(self.target)
         if change.after is not None:
-            collection.validate(change.after, change.before, bypassing=not self.checked)
+            collection.validate(
+                change.after, change.before, bypassing=not self.checked, builtins=self.ctx.builtins
+            )
         self.ctx.applied(self.target, change)
 
     def _insert(self, document: Document) -> None:
@@ -148,7 +150,7 @@ class Out(_Writer):
         if "_id" not in document:
             document = {"_id": self.ctx.object_id(), **document}
         check_limits(document)
-        collection.validate(document, bypassing=not self.checked)
+        collection.validate(document, bypassing=not self.checked, builtins=self.ctx.builtins)
         return Changed(None, self.ctx.catalog.engine.insert(aside, document))
 
     def _begin(self, aside: Namespace, made: Binary) -> None:
@@ -241,7 +243,7 @@ class Merge(_Writer):
     def _variables(self, document: Document) -> dict[str, Any]:
         options = self.options
         scope = Scope(
-            variables={**(options.let or {}), "NOW": options.now},
+            variables={**(options.let or {}), **options.builtins()},
             make_id=options.make_id,
             scripts=options.scripts,
         )
@@ -275,7 +277,7 @@ def _parse_merge(
 def _check_pipeline(stages: list[Any], query: Query, let: Mapping[str, Any]) -> None:
     """Refuse what changes no match: whether there is one is known only when the results are. Raises 72."""
     variables = dict.fromkeys((*(query.let or {}), *let, "new"))
-    scope = Scope(variables={**variables, "NOW": query.now}, make_id=query.make_id, scripts=query.scripts)
+    scope = Scope(variables={**variables, **query.builtins()}, make_id=query.make_id, scripts=query.scripts)
     compile_update(stages, scope, query={})
 
 

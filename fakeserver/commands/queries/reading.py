@@ -70,7 +70,8 @@ def query_of(
     return Query(
         collation=collation_of(statement, view or collection),
         let=variables(ctx, statement.get("let")),
-        now=ctx.utc(),
+        now=ctx.present(),
+        cluster_time=ctx.cluster_time(),
         make_id=ctx.object_id,
         scripts=ctx.scripts,
         indexes=indexes_of(collection),
@@ -125,7 +126,7 @@ def variables(ctx: CommandContext, let: Mapping[str, Any] | None) -> dict[str, A
         return None
     # Evaluated once for the command, so that $rand or $$NOW is the same for every document.
     release = ctx.node.profile.max_wire_version
-    scope = Scope(variables={"NOW": ctx.utc()}, rng=ctx.node.rng, release=release)
+    scope = Scope(variables=ctx.builtins(), rng=ctx.node.rng, release=release)
     frame = scope.frame({})
     return {name: compile_expression(value, scope)(frame) for name, value in let.items()}
 

@@ -45,7 +45,7 @@ _COLLECTION_STATS: Final = Fields.of(
 
 
 def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
-    return compile_documents(argument, Scope(variables={"NOW": ctx.utc()}))()
+    return compile_documents(argument, Scope(variables=ctx.builtins()))()
 
 
 def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:

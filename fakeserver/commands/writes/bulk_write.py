@@ -1,8 +1,9 @@
 """The bulkWrite command: writes to many collections at once, whose results a cursor returns.
 
 Behaviour: All of the command is checked before the first write: from 1 to 100,000 operations (16), then each
-operation's kind and fields, then each namespace of `nsInfo` (73) and its UUID (361), then each operation's
-index into `nsInfo` (2). Operations then run one after another as statements of insert, update and delete do;
+operation's kind and fields, then each namespace of `nsInfo` (73), then each operation's index into `nsInfo`
+(2). Operations then run one after another as statements of insert, update and delete do, and each looks at
+the UUID of its collection (361);
 an ordered command, or one in a transaction, stops at its first error. Errors of operations leave `ok` at 1
 and are counted in `nErrors`; interruptions and state changes end the command. The results are documents of a
 cursor over `admin.$cmd.bulkWrite`, with `errorsOnly` those of failed operations alone; one batch holds all
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.port.engine import Document
+    from fakeserver.commands.writes.writing import Write
+    from fakeserver.storage.port.engine import Accept, Document
 
 table = CommandTable()
 
@@ -60,11 +62,11 @@ _OPERATIONS: Final = {
         Field("update", "int", required=True, minimum=0),
         Field("filter", "object", required=True),
         Field("updateMods", required=True),
-        Field("multi", "bool"),
-        Field("upsert", "bool"),
+        Field("multi", "strictBool"),
+        Field("upsert", "strictBool"),
         Field("upsertSupplied", "bool"),
         Field("arrayFilters", "array", of="object"),
-        Field("hint", "string|object"),
+        Field("hint", "hint"),
         Field("constants", "object"),
         Field("collation", "object"),
         Field("sort", "object"),
@@ -73,8 +75,8 @@ _OPERATIONS: Final = {
     "delete": Fields.of(
         Field("delete", "int", required=True, minimum=0),
         Field("filter", "object", required=True),
-        Field("multi", "bool"),
-        Field("hint", "string|object"),
+        Field("multi", "strictBool"),
+        Field("hint", "hint"),
         Field("collation", "object"),
         Field("sampleId", "binData"),
     ),
@@ -87,11 +89,11 @@ _OPERATIONS: Final = {
     since=WIRE_80,
     in_transaction=True,
     fields=Fields.of(
-        Field("bulkWrite", "int"),
+        Field("bulkWrite"),
         Field("ops", "array", required=True, of="object"),
         Field("nsInfo", "array", required=True, of=_NAMESPACE),
-        Field("ordered", "bool"),
-        Field("errorsOnly", "bool"),
+        Field("ordered", "strictBool"),
+        Field("errorsOnly", "strictBool"),
         Field("bypassDocumentValidation", "bool"),
         Field("bypassEmptyTsReplacement", "bool"),
         Field("let", "object"),
@@ -108,7 +110,8 @@ def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     batch = Batch.of(ctx, request, len(operations))
     # Everything is checked before the first operation runs: a command that cannot be read writes nothing.
     kinds = [_kind(operation) for _, operation in numbered(operations)]
-    targets = [_target(ctx, info) for info in request["nsInfo"]]
+    infos = request["nsInfo"]
+    targets = [_target(info) for info in infos]
     for _, (kind, operation) in numbered(list(zip(kinds, operations, strict=True))):
         if operation[kind] >= len(targets):
             raise CommandError(
@@ -119,7 +122,13 @@ def bulk_write(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     results: list[Document] = []
     let = request.get("let")
     for index, (kind, operation) in numbered(list(zip(kinds, operations, strict=True))):
-        done = _RUN[kind](batch, index, targets[operation[kind]], operation, let)
+        target, info = targets[operation[kind]], infos[operation[kind]]
+        try:
+            check_uuid(info, target, ctx.catalog.get(target))
+        except CommandError as error:
+            done = batch.run(index, target, _raising(error))
+        else:
+            done = _RUN[kind](batch, index, target, operation, let)
         results.append(_result(batch, index, kind, done, counts))
         if batch.stopped:
             break
@@ -138,13 +147,19 @@ def _kind(operation: dict[str, Any]) -> str:
     return kind
 
 
-def _target(ctx: CommandContext, info: Mapping[str, Any]) -> Namespace:
+def _raising(error: CommandError) -> Write:
+    def write(_accept: Accept) -> Document:
+        raise error
+
+    return write
+
+
+def _target(info: Mapping[str, Any]) -> Namespace:
     ns = Namespace.parse(info["ns"])
     if not ns.db or not ns.collection:
         raise CommandError(
             ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified for bulkWrite: '{info['ns']}'"
         )
-    check_uuid(info, ns, ctx.catalog.get(ns))
     return ns
 
 

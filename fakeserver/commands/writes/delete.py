@@ -45,7 +45,7 @@ _PLAIN_STATEMENT: Final = frozenset({"q", "limit", "sampleId"})
 _STATEMENT: Final = Fields.of(
     Field("q", "object", required=True),
     Field("limit", "long", required=True),
-    Field("hint", "string|object"),
+    Field("hint", "hint"),
     Field("collation", "object"),
     Field("sampleId", "binData"),
 )

@@ -52,7 +52,7 @@ table = CommandTable()
         Field("query", "object"),
         Field("fields", "object"),
         Field("sort", "object"),
-        Field("hint", "string|object"),
+        Field("hint", "hint"),
         Field("collation", "object"),
         Field("arrayFilters", "array", of="object"),
         Field("remove", "bool"),
@@ -201,6 +201,6 @@ def _projection(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any]) 
     if not fields:
         return None
     query = query_of(ctx, request, ctx.catalog.get(ns))
-    variables = {**(query.let or {}), "NOW": query.now}
+    variables = {**(query.let or {}), **query.builtins()}
     scope = Scope(variables=variables, scripts=query.scripts)
     return compile_projection(fields, scope, query=request.get("query") or {})

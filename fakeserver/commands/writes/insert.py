@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 table = CommandTable()
 
 WRITE_FIELDS = (
-    Field("ordered", "bool"),
+    Field("ordered", "strictBool"),
     Field("bypassDocumentValidation", "bool"),
     Field("encryptionInformation", "object"),
     Field("collectionUUID", "binData"),

@@ -191,7 +191,9 @@ class Batch:
             elif ctx.node.transactions.holders and ctx.node.transactions.holds(ns, change):
                 raise ctx.waits()
             if change.after is not None and target.restricts:
-                target.validate(change.after, change.before, bypassing=not self.validated)
+                target.validate(
+                    change.after, change.before, bypassing=not self.validated, builtins=ctx.builtins
+                )
         # Before the first change of a statement: the fail point can prevent the write, or let it happen and
         # keep the reply.
         if ctx.statements is not None and not ctx.changes:
@@ -213,7 +215,13 @@ class Batch:
         return bool(self.errors) and (self.ordered or self.ctx.in_transaction)
 
     def finish(self, reply: Document) -> Document:
-        """Return a reply with what went wrong, and what had been executed before."""
+        """Return a reply with what went wrong, and what had been executed before.
+
+        A client that does not want to hear of the write (`w: 0`) and asks all the same hears nothing of it.
+        """
+        acknowledgement = self.ctx.request.execution.acknowledgement
+        if acknowledgement is not None and not acknowledgement.concern.is_acknowledged:
+            return dict.fromkeys(reply.keys() & {"n", "nModified"}, 0)
         if self.errors:
             reply["writeErrors"] = _shortened(self.errors)
         if self.retried:
@@ -286,7 +294,7 @@ def prepare(ctx: CommandContext, document: Document, *, keep_times: bool = False
     `keep_times` leaves empty timestamps as they are. What the document holds is handed over, not copied.
     Raises `WriteError` for one that a server refuses.
     """
-    encoded = check_limits(document)
+    encoded = check_limits(document, too_large=ctx.node.profile.too_large)
     has_times = not keep_times and _TIMESTAMP in encoded
     raw: bytes | None = encoded
     if not ctx.node.profile.stores_dollar_fields:
@@ -331,16 +339,16 @@ def check_id(value: Any) -> None:
                 )
 
 
-def check_limits(document: Document) -> bytes:
+def check_limits(document: Document, *, too_large: int = ErrorCode.BSON_OBJECT_TOO_LARGE) -> bytes:
     """Refuse to insert what is too large, or nested too deep, and return its BSON.
 
-    Raises `WriteError` 2 or 15.
+    Raises `WriteError` with the code `too_large`, or 15.
     """
     raw = bson.encode(document)
     size = len(raw)
     if size > MAX_USER_BYTES:
         raise WriteError(
-            ErrorCode.BAD_VALUE,
+            too_large,
             f"object to insert too large. size in bytes: {size}, max size: {MAX_USER_BYTES}",
         )
     if size > _SURELY_SHALLOW and depth(document) > MAX_DEPTH:

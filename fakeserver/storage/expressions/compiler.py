@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError, not_implemented
 from fakeserver.idl.features import EXPRESSIONS
+from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions import (
     arithmetic_operators,
     array_operators,
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Evaluate, Frame, Scope
 
 _UNDEFINED_VARIABLE: Final = 17276
+_NOT_AVAILABLE: Final = 51144
+_NO_CLUSTER_TIME: Final = 10071200
+_BUILTINS: Final = frozenset({"NOW", "CLUSTER_TIME"})
+"""The variables that a server brings to most commands, not to all."""
 _NOT_ONE_FIELD: Final = 15983
 _NO_PATH: Final = 16872
 
@@ -94,9 +99,16 @@ class Compiler:
         name = text.partition(".")[0]
         check_variable(name, read=True)
         if name not in self.names:
-            raise CommandError(_UNDEFINED_VARIABLE, f"Use of undefined variable: {name}")
+            raise self._undefined(name)
         parts = field_path(text)[1:]
         return lambda frame: gather(frame.get(name, MISSING), parts)
+
+    def _undefined(self, name: str) -> CommandError:
+        if name not in _BUILTINS:
+            return CommandError(_UNDEFINED_VARIABLE, f"Use of undefined variable: {name}")
+        newer = not self.scope.release or self.scope.release >= WIRE_82
+        code = _NO_CLUSTER_TIME if name == "CLUSTER_TIME" and newer else _NOT_AVAILABLE
+        return CommandError(code, f"Builtin variable '$${name}' is not available")
 
     def _object(self, document: dict[str, Any]) -> Evaluate:
         first = next(iter(document), "")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.engine import Scope
+from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.paths import exactly, split
 from fakeserver.storage.values.types import MISSING
 from fakeserver.waiting.first_use import at_first_use
@@ -20,16 +23,20 @@ if TYPE_CHECKING:
 
 _schema = at_first_use("fakeserver.storage.filters.schema")
 
+_NO_BUILTINS: Final[Mapping[str, Any]] = MappingProxyType({})
 _NOT_ALLOWED = frozenset({"$where", "$text", "$near", "$nearSphere"})
 
 
 class Validator:
     """A filter that every document of a collection shall match. Raises `CommandError` for a bad filter.
 
-    A moderate one leaves a document that did not match before alone when it is updated.
+    A moderate one leaves a document that did not match before alone when it is updated. Strings are compared
+    by the collection's `collation`.
     """
 
-    def __init__(self, query: Mapping[str, Any], *, moderate: bool = False) -> None:
+    def __init__(
+        self, query: Mapping[str, Any], *, moderate: bool = False, collation: Mapping[str, Any] | None = None
+    ) -> None:
         for name in query:
             if name in _NOT_ALLOWED:
                 raise CommandError(
@@ -37,29 +44,46 @@ class Validator:
                 )
         self.query = query
         self.moderate = moderate
-        self._accepts = compile_filter(query)
+        text = str(query)
+        self._builtins = tuple(name for name in ("NOW", "CLUSTER_TIME") if f"$${name}" in text)
+        self._scope = Scope(
+            fold_of(collation) if collation else None, variables=dict.fromkeys(self._builtins)
+        )
+        self._accepts = compile_filter(query, self._scope)
 
-    def check(self, document: Document, before: Document | None = None) -> None:
+    @property
+    def names_builtins(self) -> bool:
+        """Whether it asks for `$$NOW` or `$$CLUSTER_TIME`, so that its checks need their values."""
+        return bool(self._builtins)
+
+    def check(
+        self, document: Document, before: Document | None = None, builtins: Mapping[str, Any] = _NO_BUILTINS
+    ) -> None:
         """Refuse a document, which was `before` if it is updated. Raises `WriteError` 121 with `errInfo`."""
         with in_one_turn():
-            if self._accepts(document) or (
-                self.moderate and before is not None and not self._accepts(before)
-            ):
+            accepts = self._accepts
+            if self._builtins:
+                accepts = compile_filter(self.query, self._scope.binding(builtins))
+            if accepts(document) or (self.moderate and before is not None and not accepts(before)):
                 return
-            details = self._details(document)
+            details = self._details(document, self._scope.binding(builtins))
         raise WriteError(
             ErrorCode.DOCUMENT_VALIDATION_FAILURE,
             "Document failed validation",
             extra={"errInfo": {"failingDocumentId": document.get("_id"), "details": details}},
         )
 
-    def _details(self, document: Document) -> Document:
+    def _details(self, document: Document, scope: Scope) -> Document:
         if set(self.query) == {"$jsonSchema"}:
             schema = self.query["$jsonSchema"]
             violations = _schema.compile_schema(schema)(document)
             described = {name: schema[name] for name in ("title", "description") if name in schema}
             return {"operatorName": "$jsonSchema", **described, "schemaRulesNotSatisfied": violations}
-        failed = [clause for clause in map(self._clause, self.query.items()) if not clause[0](document)]
+        clauses = [
+            (compile_filter({name: condition}, scope), name, condition)
+            for name, condition in self.query.items()
+        ]
+        failed = [clause for clause in clauses if not clause[0](document)]
         explained = [explain(name, condition, document) for _accepts, name, condition in failed]
         if len(self.query) == 1:
             return explained[0]
@@ -69,11 +93,6 @@ class Validator:
             for (_accepts, name, _condition), details in zip(failed, explained, strict=True)
         ]
         return {"operatorName": "$and", "clausesNotSatisfied": unsatisfied}
-
-    @staticmethod
-    def _clause(item: tuple[str, Any]) -> tuple[Any, str, Any]:
-        name, condition = item
-        return compile_filter({name: condition}), name, condition
 
 
 def explain(name: str, condition: Any, document: Document) -> Document:

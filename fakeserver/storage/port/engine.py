@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from bson import ObjectId
+    from bson import ObjectId, Timestamp
 
     from fakeserver.storage.scripts.javascript import ScriptReply
     from fakeserver.storage.values.metadata import QueryMetadata
@@ -67,14 +67,14 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 class Query(NamedTuple):
     """A search: the documents, their order, and the part of each.
 
-    `now` is what `$$NOW` means. `hint` is the name of an index or its key, or a direction of `$natural`.
-    `minimum` (included) and `maximum` (excluded) bound the keys of the hinted index. `read` returns the
-    documents of another collection, for stages that join, which leave them as they are; `look_up` those whose
-    field equals a scalar, or None where no index can find them (`StorageEngine.equal`). `make_id` returns an
-    ObjectId, for `$createObjectId`. `scripts` runs JavaScript, where it is allowed. `indexes` are those of
-    the collection, which text and geographic searches look for. `allow_disk_use` says whether what is more
-    than fits into memory may be sorted and grouped. `release` is the wire version of the release whose
-    operators are known, 0 for all.
+    `now` is what `$$NOW` means, `cluster_time` what `$$CLUSTER_TIME` does. `hint` is the name of an index or
+    its key, or a direction of `$natural`. `minimum` (included) and `maximum` (excluded) bound the keys of the
+    hinted index. `read` returns the documents of another collection, for stages that join, which leave them
+    as they are; `look_up` those whose field equals a scalar, or None where no index can find them
+    (`StorageEngine.equal`). `make_id` returns an ObjectId, for `$createObjectId`. `scripts` runs JavaScript,
+    where it is allowed. `indexes` are those of the collection, which text and geographic searches look for.
+    `allow_disk_use` says whether what is more than fits into memory may be sorted and grouped. `release` is
+    the wire version of the release whose operators are known, 0 for all.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -97,6 +97,12 @@ class Query(NamedTuple):
     allow_disk_use: bool = True
     look_up: Callable[[Any, str, Any], list[Document] | None] | None = None
     release: int = 0
+    cluster_time: Timestamp | None = None
+
+    def builtins(self) -> dict[str, Any]:
+        """Return the values of the variables that a server brings."""
+        values = {"NOW": self.now, "CLUSTER_TIME": self.cluster_time}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class Update(NamedTuple):

@@ -312,11 +312,7 @@ def _add_fields(argument: Any, scope: Scope) -> PipelineStage:
     def with_fields(document: Document) -> Document:
         frame, changed = scope.frame(document), dict(document)
         for parts, evaluate in fields:
-            value = evaluate(frame)
-            if value is MISSING:
-                changed = copy_value(changed)
-                remove(changed, parts)
-            set_computed(changed, parts, value)
+            set_computed(changed, parts, evaluate(frame), removing=True)
         return checked_document(changed)
 
     return Flowing.each(with_fields)

@@ -359,9 +359,7 @@ def _compute(document: Document, seen: Document, projection: Projection, scope: 
     frame = scope.frame(document)
     for parts, evaluate in projection.computed:
         value = evaluate(frame)
-        if value is MISSING and len(parts) == 1:
-            seen.pop(parts[0], None)
-        set_computed(seen, parts, value)
+        set_computed(seen, parts, value, removing=True)
 
 
 def _keep_matched(
@@ -456,16 +454,20 @@ def _exclude_below(item: Any, tree: Mapping[str, Any]) -> Any:
     return item
 
 
-def set_computed(document: Document, parts: tuple[str, ...], value: Any) -> None:
+def set_computed(document: Document, parts: tuple[str, ...], value: Any, *, removing: bool = False) -> None:
     """Set a computed field of a new document; in each element where an array is on the way.
 
-    What is on the way is copied, not changed. A missing value sets nothing.
+    What is on the way is copied, not changed. A missing value sets nothing, unless it is `removing` the
+    field: then what leads to the field is there, as for any other value.
     """
-    if value is MISSING:
+    if value is MISSING and not removing:
         return
     name = parts[0]
     if len(parts) == 1:
-        document[name] = value
+        if value is MISSING:
+            document.pop(name, None)
+        else:
+            document[name] = value
         return
     child = document.get(name)
     if isinstance(child, list):
@@ -476,7 +478,7 @@ def set_computed(document: Document, parts: tuple[str, ...], value: Any) -> None
 
 def _computed_in(child: Any, parts: tuple[str, ...], value: Any) -> Document:
     inner = dict(as_mapping(child)) if is_object(child) else {}
-    set_computed(inner, parts, value)
+    set_computed(inner, parts, value, removing=True)
     return inner
 
 

@@ -86,12 +86,17 @@ class Collection:
         return self.validator is not None or self.kind == "timeseries"
 
     def validate(
-        self, document: Document, before: Document | None = None, *, bypassing: bool = False
+        self,
+        document: Document,
+        before: Document | None = None,
+        *,
+        bypassing: bool = False,
+        builtins: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         """Refuse a document, which was `before` if it is updated, that the collection cannot hold.
 
         Raises `WriteError` 2 for a measurement without its time, and 121 where the validator does not accept
-        the document, unless `bypassing` it.
+        the document, unless `bypassing` it. `builtins` tells the values of a server's variables.
         """
         if self.kind == "timeseries":
             name = self.options["timeseries"]["timeField"]
@@ -101,7 +106,10 @@ class Collection:
                     f"'{name}' must be present and contain a valid BSON UTC datetime value",
                 )
         if self.validator is not None and not bypassing:
-            self.validator.check(document, before)
+            if self.validator.names_builtins:
+                self.validator.check(document, before, builtins())
+            else:
+                self.validator.check(document, before)
 
     def describe(self) -> Document:
         """Return the collection as `listCollections` shows it."""
@@ -423,7 +431,8 @@ def _validator(options: Mapping[str, Any]) -> Validator | None:
         return None
     if options.get("validationAction") == "warn":
         return None
-    return Validator(options["validator"], moderate=options.get("validationLevel") == "moderate")
+    moderate = options.get("validationLevel") == "moderate"
+    return Validator(options["validator"], moderate=moderate, collation=options.get("collation"))
 
 
 def _id_index(options: Mapping[str, Any]) -> IndexSpec:

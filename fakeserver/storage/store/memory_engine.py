@@ -339,7 +339,7 @@ class MemoryEngine:
             return self._plain_scope
         variables = {**query.let} if query.let else {}
         if query.now is not None:
-            variables["NOW"] = query.now
+            variables |= query.builtins()
         return Scope(
             fold,
             variables,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Timestamp
 from talking import REPLICA_SET, STANDALONE, Deployment, play
 
 from fakeserver import ClusterSpec
@@ -74,7 +75,7 @@ def test_the_defaults_are_kept_in_the_settings_and_one_may_be_changed_alone() ->
         ({"defaultWriteConcern": {"w": 50}}, 100),
         ({"defaultReadConcern": {"level": "snapshot"}}, 2),
         ({"defaultReadConcern": {"level": "x"}}, 2),
-        ({"defaultReadConcern": {"afterClusterTime": 1}}, 2),
+        ({"defaultReadConcern": {"afterClusterTime": Timestamp(1, 1)}}, 2),
         ({"defaultReadConcern": 1}, 14),
         ({"depth": 1}, 40415),
     ],

@@ -38,7 +38,7 @@ _FIND = {"find": "c", "$db": "db"}
         ({"find": "", "$db": "db"}, 73, "Invalid namespace specified 'db.'"),
         ({"ping": 1, "maxTimeMS": -1}, 2, "BSON field 'maxTimeMS' value must be >= 0, actual value '-1'"),
         ({"ping": 1, "maxTimeMS": Int64(2**31)}, 2, None),
-        ({"ping": 1, "maxTimeMS": 1.5}, 2, "maxTimeMS has non-integral value"),
+        ({"ping": 1, "maxTimeMS": 1.5}, 9, "Expected an integer: maxTimeMS: 1.5"),
         (
             {"ping": 1, "maxTimeMS": "x"},
             14,

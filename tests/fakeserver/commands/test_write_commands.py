@@ -77,7 +77,7 @@ def test_an_unordered_insert_goes_on() -> None:
         ({"_id": [1]}, 53, "The '_id' value cannot be of type array"),
         (
             {"_id": 1, "x": "x" * 2**24},
-            2,
+            10334,
             "object to insert too large. size in bytes: 16777238, max size: 16777216",
         ),
     ],

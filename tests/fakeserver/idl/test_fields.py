@@ -16,6 +16,9 @@ _COMMAND = Fields.of(
     Field("batchSize", "int", minimum=0, maximum=100),
     Field("cursorId", "int64"),
     Field("ordered", "bool"),
+    Field("multi", "strictBool"),
+    Field("hint", "hint"),
+    Field("filter", "object", nullable=False),
     Field("level", "string", choices=("local", "majority")),
     Field("updates", "array", of=_UPDATE),
     Field("names", "array", of="string"),
@@ -60,7 +63,9 @@ def test_values_are_named_by_their_bson_type(value: Any, name: str) -> None:
     [
         (2.9, 2),
         (-2.9, -2),
-        (Decimal128("7.5"), 7),
+        (Decimal128("7.5"), 8),
+        (Decimal128("6.5"), 6),
+        (Decimal128("-0.50001"), -1),
         (Int64(3), 3),
         (float("nan"), 0),
         (Decimal128("NaN"), 0),
@@ -71,7 +76,7 @@ def test_values_are_named_by_their_bson_type(value: Any, name: str) -> None:
         (Decimal128("-1E6144"), -(2**63)),
     ],
 )
-def test_numbers_are_truncated_to_integers_of_64_bits(value: Any, integer: int) -> None:
+def test_doubles_are_truncated_and_decimals_rounded_to_integers_of_64_bits(value: Any, integer: int) -> None:
     assert whole(value) == integer
 
 
@@ -111,8 +116,16 @@ def test_a_refusal_of_a_field_can_be_kept_without_the_calls_it_went_through() ->
             14,
             "BSON field 'update.cursorId' is the wrong type 'int', expected type 'long'",
         ),
-        ({"batchSize": -1}, 51024, "BSON field 'batchSize' value must be >= 0, actual value '-1'"),
-        ({"batchSize": 101}, 51024, "BSON field 'batchSize' value must be <= 100, actual value '101'"),
+        ({"multi": 1}, 14, "BSON field 'update.multi' is the wrong type 'int', expected type 'bool'"),
+        ({"hint": 1}, 9, "Hint must be a string or an object"),
+        ({"hint": None}, 9, "Hint must be a string or an object"),
+        (
+            {"filter": None},
+            14,
+            "BSON field 'update.filter' is the wrong type 'null', expected type 'object'",
+        ),
+        ({"batchSize": -1}, 2, "BSON field 'batchSize' value must be >= 0, actual value '-1'"),
+        ({"batchSize": 101}, 2, "BSON field 'batchSize' value must be <= 100, actual value '101'"),
         (
             {"level": "strange"},
             2,
@@ -193,6 +206,12 @@ def test_a_null_does_not_satisfy_a_required_field() -> None:
         _COMMAND.check_command(_command(updates=[{"q": None, "u": {}}]))
 
 
+def test_a_null_is_no_element_of_an_array() -> None:
+    command = _command(names=[None, "a", None], multi=None)
+    _COMMAND.check_command(command)
+    assert command == _command(names=["a"])
+
+
 def test_a_command_that_is_not_strict_ignores_what_it_does_not_know() -> None:
     Fields.of(Field("a", "int"), strict=False).check_command({"ping": 1, "bogus": 1})
 
@@ -203,6 +222,8 @@ def test_the_value_under_the_commands_own_name_may_be_declared_too() -> None:
         CommandError, match=r"'getMore.getMore' is the wrong type 'string', expected type 'long'"
     ):
         fields.check_command({"getMore": "x"})
+    with pytest.raises(CommandError, match=r"'getMore.getMore' is missing but a required field"):
+        fields.check_command({"getMore": None})
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from bson import Code, Decimal128
+from bson import Code, Decimal128, Int64
 from talking import REPLICA_SET, STANDALONE, Deployment, lsid, play
 
 from fakeserver import ClusterSpec
@@ -78,14 +79,14 @@ CLUSTERED = {"key": {"_id": 1}, "unique": True}
         ({"aggregate": "c", "pipeline": [{"$merge": {"into": "d", "on": 1}}], "cursor": {}}, 14),
         ({"aggregate": "c", "pipeline": [{"$merge": {"into": "d", "let": 1}}], "cursor": {}}, 14),
         ({"aggregate": "c", "pipeline": [{"$merge": {"into": "d", "odd": 1}}], "cursor": {}}, 40415),
-        ({"aggregate": "c", "pipeline": [], "cursor": {"batchSize": -1}}, 51024),
+        ({"aggregate": "c", "pipeline": [], "cursor": {"batchSize": -1}}, 2),
         ({"aggregate": "c", "pipeline": [], "cursor": {"batchSize": "a"}}, 14),
         ({"aggregate": "c", "pipeline": [1], "cursor": {}}, 14),
         ({"aggregate": "c", "pipeline": [{"$collStats": 1}], "cursor": {}}, 40166),
         ({"aggregate": "c", "pipeline": [{"$collStats": {"storageStats": 1}}], "cursor": {}}, 14),
         (
             {"aggregate": "c", "pipeline": [{"$collStats": {"storageStats": {"scale": 0}}}], "cursor": {}},
-            51024,
+            2,
         ),
         ({"aggregate": "c", "pipeline": [{"$collStats": {"storageStats": {"x": 1}}}], "cursor": {}}, 40415),
         ({"aggregate": "c", "pipeline": [{"$collStats": {"latencyStats": []}}], "cursor": {}}, 14),
@@ -98,8 +99,8 @@ CLUSTERED = {"key": {"_id": 1}, "unique": True}
         ({"count": "c", "limit": float("inf")}, 9),
         ({"count": "c", "limit": -(2**63)}, 2),
         ({"explain": {"count": "c", "limit": float("-inf")}}, 9),
-        ({"profile": 1, "sampleRate": Decimal128("NaN")}, 51024),
-        ({"profile": 1, "sampleRate": Decimal128("1.5")}, 51024),
+        ({"profile": 1, "sampleRate": Decimal128("NaN")}, 2),
+        ({"profile": 1, "sampleRate": Decimal128("1.5")}, 2),
         ({"insert": "c", "documents": [{}], "lsid": lsid(), "txnNumber": 1, "stmtIds": [{}]}, 14),
         ({"insert": "c", "documents": [{}], "lsid": lsid(), "txnNumber": 1, "stmtId": "a"}, 14),
     ],
@@ -113,6 +114,93 @@ def test_an_argument_is_refused(command: dict[str, Any], code: int) -> None:
         assert reply["code"] == code, reply["errmsg"]
 
     play(scenario, REPLICA_SET)
+
+
+_KILL = {"killCursors": "c", "cursors": [Int64(1)]}
+
+
+@pytest.mark.parametrize(
+    ("concern", "code"),
+    [
+        ({"readConcern": 1}, 14),
+        ({"readConcern": {"level": Code("local")}}, 14),
+        ({"readConcern": {"level": "local", "speed": 1}}, 40415),
+        ({"readConcern": {"provenance": "hearsay"}}, 2),
+        ({"readConcern": {"level": "available"}}, 72),
+        ({"readConcern": {"afterClusterTime": None}}, 14),
+        ({"writeConcern": 1}, 14),
+        ({"writeConcern": {}}, 72),
+        ({"maxTimeMS": "x"}, 14),
+        ({"maxTimeMS": Decimal128("1.5")}, 9),
+        ({"maxTimeMS": float("nan")}, 9),
+        ({"maxTimeMS": Decimal128("Infinity")}, 9),
+        ({"maxTimeMS": -1.0}, 2),
+    ],
+)
+def test_a_generic_argument_is_looked_at_whatever_the_command(concern: dict[str, Any], code: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        reply = await talker.fails({**_KILL, **concern, "$db": "db"})
+        assert reply["code"] == code, reply["errmsg"]
+
+    play(scenario, REPLICA_SET)
+
+
+@pytest.mark.parametrize(
+    ("concern", "code"),
+    [
+        ({"w": None}, 2),
+        ({"w": "Majority"}, 2),
+        ({"w": Code("majority")}, 9),
+        ({"w": Decimal128("NaN")}, 9),
+        ({"w": {"rack": "a"}}, 9),
+        ({"w": {"rack": {"a": 1}}}, 9),
+        ({"w": 1, "wtimeout": Int64(2**31)}, 9),
+        ({"w": 1, "wtimeout": float("inf")}, 9),
+        ({"w": 1, "j": "x"}, 14),
+        ({"w": 1, "speed": 1}, 40415),
+        ({"w": 1, "provenance": "hearsay"}, 2),
+        ({"w": 1, "provenance": 1}, 14),
+        (None, None),
+        ({"w": 0.5, "wtimeout": float("-inf"), "j": None}, None),
+        ({"w": 1, "j": Decimal128("1"), "wtimeout": "soon"}, None),
+    ],
+)
+def test_a_write_concern_is_refused_before_the_write(concern: Any, code: int | None) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        insert = {"insert": "c", "documents": [{"_id": 1}], "writeConcern": concern, "$db": "db"}
+        reply = await (talker.ok(insert) if code is None else talker.fails(insert))
+        assert reply.get("code") == code
+        found = await talker.ok({"find": "c", "$db": "db"})
+        assert bool(found["cursor"]["firstBatch"]) == (code is None)
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("concern", "code"),
+    [(None, None), ({"level": None}, None), ({"level": "linearizable"}, 123), ({"level": "snapshot"}, 123)],
+)
+def test_a_null_is_no_read_concern_and_some_need_a_replica_set(concern: Any, code: int | None) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        find = {"find": "c", "readConcern": concern, "$db": "db"}
+        reply = await (talker.ok(find) if code is None else talker.fails(find))
+        assert reply.get("code") == code
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(("journaled", "told"), [(False, False), (True, True)])
+def test_who_does_not_want_to_hear_of_a_write_is_told_nothing(*, journaled: bool, told: bool) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        insert = {"insert": "c", "documents": [{"_id": 1}, {"_id": 1}], "$db": "db"}
+        reply = await talker.ok({**insert, "writeConcern": {"w": 0, "j": journaled}})
+        assert ("writeErrors" in reply, reply["n"] == 1) == (told, told)
+
+    play(scenario, STANDALONE)
 
 
 @pytest.mark.parametrize(("levels", "code"), [(100, None), (199, None), (200, 15), (400, 15)])
@@ -146,5 +234,71 @@ def test_a_document_with_the_fields_of_a_reference_is_a_document() -> None:
         (document,) = found["cursor"]["firstBatch"]
         assert document["kind"] == "object"
         assert document["inner"].as_doc() == {**inner, "y": 1}
+
+    play(scenario, STANDALONE)
+
+
+_CLOCK = {"$addFields": {"t": {"$type": "$$CLUSTER_TIME"}}}
+_LATER = {"$expr": {"$lt": ["$d", "$$NOW"]}}
+
+
+@pytest.mark.parametrize(
+    ("command", "alone", "replicated"),
+    [
+        ({"aggregate": "c", "pipeline": [_CLOCK], "cursor": {}}, 10071200, None),
+        ({"find": "none", "filter": {"$expr": {"$gt": ["$$CLUSTER_TIME", None]}}}, 10071200, None),
+        ({"explain": {"aggregate": "c", "pipeline": [_CLOCK], "cursor": {}}}, 10071200, None),
+        ({"create": "v", "viewOn": "c", "pipeline": [_CLOCK]}, None, None),
+        ({"update": "c", "updates": [{"q": {}, "u": [_CLOCK]}]}, None, None),
+        ({"count": "c", "query": _LATER}, 51144, 51144),
+        ({"distinct": "c", "key": "d", "query": _LATER}, 51144, 51144),
+        ({"listCollections": 1, "filter": _LATER}, 51144, 51144),
+        ({"find": "c", "filter": _LATER}, None, None),
+        ({"find": "c", "filter": {"$expr": "$$LATER"}}, 17276, 17276),
+    ],
+)
+@pytest.mark.parametrize("replica_set", [False, True])
+def test_a_servers_variables_are_there_for_most_commands(
+    *, command: dict[str, Any], alone: int | None, replicated: int | None, replica_set: bool
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}], "$db": "db"})
+        code = replicated if replica_set else alone
+        reply = await (talker.ok if code is None else talker.fails)({**command, "$db": "db"})
+        assert reply.get("code") == code, reply
+
+    play(scenario, REPLICA_SET if replica_set else STANDALONE)
+
+
+def test_a_validator_compares_with_the_time_of_the_write_and_by_the_collections_collation() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        validator = {"$expr": {"$lt": ["$d", "$$NOW"]}, "s": "on"}
+        collation = {"locale": "en", "strength": 2}
+        await talker.ok({"create": "c", "validator": validator, "collation": collation, "$db": "db"})
+        past, future = datetime(1960, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)
+        for date, switch, count in ((past, "ON", 1), (future, "on", 0), (past, "off", 0)):
+            insert = {"insert": "c", "documents": [{"d": date, "s": switch}], "$db": "db"}
+            assert (await talker.ok(insert))["n"] == count
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("stage", "result"),
+    [
+        ({"$project": {"x.y": "$$REMOVE"}}, {"_id": 1, "x": {}}),
+        ({"$project": {"a": {"b": "$$REMOVE"}}}, {"_id": 1, "a": {}}),
+        ({"$addFields": {"x.y": "$$REMOVE"}}, {"_id": 1, "a": {"b": 1, "c": 2}, "x": {}}),
+        ({"$addFields": {"a.b": "$$REMOVE"}}, {"_id": 1, "a": {"c": 2}}),
+    ],
+)
+def test_what_leads_to_a_removed_field_is_there(stage: dict[str, Any], result: dict[str, Any]) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1, "a": {"b": 1, "c": 2}}], "$db": "db"})
+        reply = await talker.ok({"aggregate": "c", "pipeline": [stage], "cursor": {}, "$db": "db"})
+        assert reply["cursor"]["firstBatch"] == [result]
 
     play(scenario, STANDALONE)

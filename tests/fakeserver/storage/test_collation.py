@@ -116,7 +116,7 @@ REFUSALS: list[tuple[Any, int, str]] = [
      "Enumeration value 'no' for field 'collation.alternate' is not a valid value."),
     ({"locale": "en", "maxVariable": 1}, 14,
      "BSON field 'collation.maxVariable' is the wrong type 'int', expected type 'string'"),
-    ({"locale": "en", "strength": 6}, 51024, "BSON field 'strength' value must be <= 5, actual value '6'"),
+    ({"locale": "en", "strength": 6}, 2, "BSON field 'strength' value must be <= 5, actual value '6'"),
     ({"locale": "en", "strength": 0}, 9, "Field 'strength' must be an integer 1 through 5. Got: 0"),
     ({"locale": "xx"}, 2, "Field 'locale' is invalid in: { locale: \"xx\" }"),
     ({"locale": ""}, 2, "Field 'locale' is invalid in: { locale: \"\" }"),

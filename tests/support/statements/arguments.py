@@ -88,6 +88,8 @@ class Arguments(Pipelines):
             "binData": lambda: Binary(b"\1" * 16, 4),
             "timestamp": self.timestamp,
             **dict.fromkeys(("int", "long", "number", "double"), self._number),
+            "strictBool": lambda: self.pick((True, False)),
+            "hint": self.file_name,
             "int64": lambda: Int64(1),
             "any": self.value,
         }
