@@ -21,7 +21,7 @@ from harness.running.result import ResultStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from harness.formats.reading import AnyCase
+    from harness.formats.case import AnyCase
 
     Record = dict[str, Any]
 

@@ -25,7 +25,7 @@ from harness.pages.chart import Line, Panel
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import Closed, Outage, Scenario, Servers, Service
 from harness.sim.fleet.strategies import Exponential, Fixed
-from harness.sim.virtual_fleet.playing import play
+from harness.sim.virtual_fleet import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.access.user_spec import UserSpec
-from fakeserver.assembly.starting import Starting, start
+from fakeserver.access.users import UserSpec
+from fakeserver.assembly.assembling import Starting, start
 from fakeserver.deployment.spec import ClusterSpec, MemberSpec, TlsSpec, Topology
 from mongowire.package import face
 
 if TYPE_CHECKING:
     from fakeserver.assembly.background import BackgroundCluster
-    from fakeserver.control.scenario.bundled import load_scenario
+    from fakeserver.control.scenario.building import load_scenario
 
     __version__: str
 
@@ -33,7 +33,7 @@ __all__ = [
 
 _AT_FIRST_USE: Final = {
     "BackgroundCluster": "fakeserver.assembly.background",
-    "load_scenario": "fakeserver.control.scenario.bundled",
+    "load_scenario": "fakeserver.control.scenario.loader",
 }
 """The modules that are imported when they are asked for: they bring asyncio with them, and YAML."""
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 import click
 
-from harness.commands.examples import with_examples
-from harness.commands.subcommands import FORMER, GROUPS, SUBCOMMANDS
+from harness.commands.subcommands import FORMER, GROUPS, SUBCOMMANDS, with_examples
 from harness.running import immediate_exit as leaving
 from harness.running import interruption
 from harness.running.result import ExitCode

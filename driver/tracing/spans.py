@@ -206,3 +206,7 @@ class TracedExecutor(Executor):
     def _monitored(self, run: Run, request: OpMsg, request_id: int, connection: Connection) -> Observer:
         inner = super()._monitored(run, request, request_id, connection)
         return self.tracing.command(request.decode(), connection, inner)
+
+
+#
+# Nothing here needs OpenTelemetry: what does is imported when it is asked for.

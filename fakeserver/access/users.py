@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from fakeserver.access.privileges import Privilege
     from fakeserver.access.scram import ScramKeys
-    from fakeserver.access.user_spec import UserSpec
     from mongowire.ports import Rng
+
 
 EXTERNAL: Final = "$external"
 _USER_EXISTS: Final = 51003
@@ -326,3 +326,29 @@ class UserStore:
         """Return what roles permit, one privilege for each resource."""
         roles = (self.role(name) for name in self.inherited(names))
         return tuple(merged(each for role in roles if role is not None for each in role.privileges))
+
+
+# A user that a deployment is started with.
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpec:
+    """A user that a deployment is started with.
+
+    `db` is the database that it belongs to (`authSource`), `$external` for one that comes with a client
+    certificate and has no password. `roles` are names on that database (on admin, where it has no
+    such role), or documents `{role, db}`.
+    """
+
+    name: str
+    password: str | None = field(default=None, repr=False)
+    db: str = "admin"
+    roles: Sequence[str | Mapping[str, str]] = ("root",)
+    mechanisms: tuple[str, ...] = ("SCRAM-SHA-1", "SCRAM-SHA-256")
+
+    def __post_init__(self) -> None:
+        """Refuse a user that no server would store."""
+        if not self.name:
+            raise ValueError("a user's name must not be empty")
+        if (self.password is None) != (self.db == "$external"):
+            raise ValueError(f"user {self.name!r}: a password is for every database but $external")

@@ -87,7 +87,7 @@ def describe(
 
 
 def _scenario(file: str, values: Mapping[str, Any], parsed: Mapping[str, Any], folder: Path) -> Scenario:
-    from fakeserver.control.scenario.bundled import load_scenario  # noqa: PLC0415 - it loads a YAML parser
+    from fakeserver.control.scenario.building import load_scenario  # noqa: PLC0415 - it loads a YAML parser
 
     for name in values:
         if name not in _BESIDE_SCENARIO:

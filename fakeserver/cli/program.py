@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from fakeserver.cli.at_terminal import errors_only, is_watched
 from fakeserver.cli.command import serve_command
 from fakeserver.cli.description import scenario_of, spec_of
 from fakeserver.cli.options import OPTIONS
-from fakeserver.cli.running import Serving, drop_stderr, log_output, serve
+from fakeserver.cli.running import Serving, drop_stderr, errors_only, is_watched, log_output, serve
 from fakeserver.control.client import ControlClient, ServerStatus
 from fakeserver.control.registry import Registry, check_id
 from fakeserver.control.scenario.loader import ScenarioFileError

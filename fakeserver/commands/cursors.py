@@ -262,7 +262,8 @@ def kill_cursors(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Forget cursors."""
     wanted = [Int64(cursor_id) for cursor_id in request["cursors"]]
     _check_killing(ctx, wanted)
-    killed, missing = [], []
+    killed: list[Int64] = []
+    missing: list[Int64] = []
     for cursor_id in wanted:  # one that is named twice is gone the second time
         (killed if ctx.cursors.kill(cursor_id) else missing).append(cursor_id)
     if killed:

@@ -15,9 +15,9 @@ from fakeserver.control.rule_methods import (
     RuleMethods,
 )
 from fakeserver.control.subject import Subject
-from fakeserver.control.trace_page import trace_page
 from fakeserver.control.verbs.rule_verbs import add_holding_rule
 from fakeserver.control.verbs.table import VERBS
+from fakeserver.control.verdict import trace_page
 from fakeserver.deployment.logs.log_lines import VERB
 from fakeserver.deployment.records.events import VerbPerformed
 from fakeserver.errors import CommandError

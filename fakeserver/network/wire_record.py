@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from fakeserver.network.connection import Connection
 from fakeserver.network.fault_layer import FirstLayer
 from fakeserver.network.transport import ProtocolAbove, TransportAbove
-from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
+from fakeserver.network.wire_entries import Accepted, Closed, Entry, Received, Sent
 from fakeserver.waiting.bystanders import aside
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import RemoteProtocolError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from fakeserver.network.wire_entries import Entry
     from mongowire.ports import Clock, Listener, Network, Stream
 
 

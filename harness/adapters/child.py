@@ -18,9 +18,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import AdapterLost
-from harness.adapters.dialogue import ANSWER, REQUEST
 from harness.adapters.lines import (
+    ANSWER,
     PROTOCOL,
+    REQUEST,
     AdapterProtocolError,
     Answer,
     Hello,
@@ -37,7 +38,7 @@ from mongowire.system import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from harness.adapters.dialogue import AdapterDialogue
+    from harness.adapters.lines import AdapterDialogue
     from mongowire.ports import Clock
 
 

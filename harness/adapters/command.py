@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         SessionState,
         TopologyReport,
     )
-    from harness.adapters.dialogue import AdapterDialogue
+    from harness.adapters.lines import AdapterDialogue
     from mongowire.ports import Clock
 
 

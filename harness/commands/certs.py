@@ -8,7 +8,7 @@ import click
 
 from fakeserver.network.certificates import MissingExtraError, make_certificates
 from harness.commands.options.types import FilePath
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

@@ -40,15 +40,14 @@ from harness.commands.options.selecting import (
     selecting_options,
 )
 from harness.commands.options.types import MOST_WHOLE, Count, FilePath, Filled, Jobs, Seconds
-from harness.commands.output.errors import bad_input
-from harness.flake_lab.run import LabRun
+from harness.commands.output import bad_input
+from harness.flake_lab.lab import LabRun
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
 from harness.running import interruption
 from harness.running.conformance import Conformance
 from harness.running.discovery import BadInputError, bundled_root
-from harness.running.drafting import drafted
-from harness.running.expectations import ExpectationsError, nowhere, of_adapter
+from harness.running.expectations import ExpectationsError, drafted, nowhere, of_adapter
 from harness.running.plan import Load, Settings, forget, left_out, load_all, plan
 from harness.running.processes import collecting_seldom, never_collecting
 from harness.running.result import ExitCode
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.adapters.registry import DriverEntry
-    from harness.deployments.by_uri import ExternalUris
+    from harness.deployments.external import ExternalUris
     from harness.running.expectations import Expectations
     from harness.running.plan import Time
 

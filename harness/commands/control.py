@@ -19,13 +19,10 @@ from fakeserver.control.client import ControlClient, find
 from fakeserver.control.verbs.form import Applies, kebab
 from fakeserver.control.verbs.table import VERBS, is_undoing, undo_of, why_not_undone
 from fakeserver.deployment.records.record import line_of
-from harness.commands.examples import epilog_of
-from harness.commands.options.completing import ServerId, words_for
 from harness.commands.options.rule import place_of, rule_of, rule_options
-from harness.commands.options.types import Text, Word
-from harness.commands.output.documents import compact, show
-from harness.commands.output.errors import bad_input
-from harness.commands.subcommands import FORMER_VERBS, SUBCOMMANDS
+from harness.commands.options.types import ServerId, Text, Word, words_for
+from harness.commands.output import bad_input, compact, show
+from harness.commands.subcommands import FORMER_VERBS, SUBCOMMANDS, epilog_of
 from harness.running.result import ExitCode
 from mongowire.documents.arguments import Kind
 from mongowire.documents.command_line import NotAsExpected

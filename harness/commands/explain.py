@@ -28,7 +28,7 @@ from harness.commands.options.common import (
 )
 from harness.commands.options.naming import ScenarioName, case_named
 from harness.commands.options.types import FilePath
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.deployments import targets
 from harness.report import terminal
 from harness.report.fitting import echo
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from harness.formats.reading import AnyCase
+    from harness.formats.case import AnyCase
 
 _LISTED: Final = 9
 """How many other cases that failed are listed."""

@@ -15,7 +15,7 @@ from fakeserver.assembly.description import describe
 from fakeserver.cli.values import OneOf
 from fakeserver.deployment.spec import Topology, topology_name
 from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.hunt import invariants, memory, page, results, writing
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt

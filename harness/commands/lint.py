@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.commands.options.types import FilePath, Filled
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.lint.cache import FindingsCache
 from harness.lint.engine import ALL, lint_files
-from harness.lint.excerpt import excerpt
+from harness.lint.findings import excerpt
 from harness.lint.fixing import fix_file
 from harness.lint.rules import READING, RULES
 from harness.report.progress import work

@@ -12,7 +12,7 @@ from harness.authoring.mutants import page
 from harness.authoring.mutants.matrix import KillerSearch, MutantMatrix, scenario_items
 from harness.authoring.mutants.mutant import CATALOGUE, KINDS, load_mutants
 from harness.commands.options.types import Count, FilePath, Jobs
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.report.outputs import writing
 from harness.report.progress import is_animated, work
 from harness.running import keywords

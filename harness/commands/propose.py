@@ -20,7 +20,7 @@ from harness.commands.options.common import (
     versions_of,
 )
 from harness.commands.options.types import FilePath, Jobs
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.deployments import targets
 from harness.report.outputs import writing
 from harness.report.page import minute_of

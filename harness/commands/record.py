@@ -19,7 +19,7 @@ from harness.commands.options.common import (
     profile_option,
 )
 from harness.commands.options.types import FilePath, SeedNumber
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.deployments import targets
 from harness.deployments.embedded import SERVED
 from harness.report.outputs import writing

@@ -1,28 +1,72 @@
-"""`pushbackd report`: make one HTML page of several results files, and say what two of them differ in."""
+"""`pushbackd report` and `pushbackd drivers`: pages of results files, of cases and of rules."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from harness.commands.options.results import page_option, runs_argument, runs_of
-from harness.report.changes import RunOutcomes, change_lines, changes_between, is_worse
-from harness.report.matrix import Matrix
+from harness.commands.options.types import FilePath
+from harness.commands.output import bad_input
+from harness.report.matrix import Matrix, RunOutcomes, change_lines, changes_between, is_worse
 from harness.report.outputs import writing
-from harness.report.page import write
+from harness.report.page import write as write_page
 from harness.report.progress import work
+from harness.report.results_file import ResultsFileError, ResultsReader
+from harness.report.rules.page import write as write_rules
+from harness.report.rules.rulebook import rules
+from harness.report.rules.table import RuleTable, RuleVerdict
 from harness.running.result import ExitCode
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator
+
+    from harness.report.results_file import RunHeader
+    from harness.running.result import Result
+
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+runs_argument = click.argument("runs", nargs=-1, required=True, metavar="[NAME=]FILE...")
+
+
+def page_option(name: str) -> Callable[[_F], _F]:
+    """Return the option for the page, which is called `name` by default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=FilePath(dir_okay=False),
+        default=Path(name),
+        show_default=True,
+        help="File to write the page to.",
+    )
+
+
+def runs_of(arguments: Iterable[str]) -> Iterator[tuple[RunHeader, Iterator[Result], str]]:
+    """Open each run in turn, and yield its header, its results and its NAME or "".
+
+    Raises `click.ClickException` for what is no results file, also while its results are taken.
+    """
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if not equals or Path(argument).exists():  # a path may contain "=" itself
+            name, path = "", argument
+        with bad_input(ResultsFileError), ResultsReader(Path(path)) as reader:
+            yield reader.run, _refused(reader.results()), name
+
+
+def _refused(results: Iterator[Result]) -> Iterator[Result]:
+    """Turn the error of a line into one for the command line: it is raised where the results are taken."""
+    with bad_input(ResultsFileError):
+        yield from results
 
 
 @click.command("report")
 @runs_argument
 @page_option("report.html")
-def command(runs: tuple[str, ...], output: Path) -> ExitCode:
+def report(runs: tuple[str, ...], output: Path) -> ExitCode:
     """Make one HTML page of the results of one or several runs (`pushbackd conform --results FILE`).
 
     A column is a driver in one version, with its edition, on a topology, in real or virtual time, against one
@@ -41,7 +85,7 @@ def command(runs: tuple[str, ...], output: Path) -> ExitCode:
             matrix.add(run, outcomes.noting(results), name=name)
             named += [outcomes] if name else []
             advance(1)
-        write(output, matrix, utc=SystemClock().utc())
+        write_page(output, matrix, utc=SystemClock().utc())
     click.echo(f"{output}: {len(matrix.cells)} cases, {len(matrix.columns)} columns")
     return _compared(*named) if len(named) == len(runs) == 2 else ExitCode.PASSED  # noqa: PLR2004 - before, after
 
@@ -56,3 +100,29 @@ def _compared(before: RunOutcomes, after: RunOutcomes) -> ExitCode:
     for line in change_lines(before, after, found):
         click.echo(line)
     return ExitCode.FAILED if is_worse(found) else ExitCode.PASSED
+
+
+@click.command("drivers")
+@runs_argument
+@page_option("drivers.html")
+def drivers(runs: tuple[str, ...], output: Path) -> None:
+    """Set drivers against the rules: which each keeps, which it breaks, and the evidence.
+
+    The FILEs are results of the bundled scenarios (`pushbackd conform --topology matrix --adapter DRIVER
+    --results FILE`). A row is a rule of a specification, a column a driver in one edition; a NAME stands for
+    the driver of its FILE.
+    """
+    table = RuleTable()
+    with work(f"{output}", len(runs) + 1) as advance, writing(output):
+        for run, results, name in runs_of(runs):
+            table.add(run, results, name=name)
+            advance(1)
+        write_rules(output, table, utc=SystemClock().utc())
+    for driver in table.drivers:
+        counts = table.counts(rules().values(), driver)
+        told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in RuleVerdict if counts[verdict])
+        click.echo(f"{driver.name} ({driver.facts}): {told}")
+    click.echo(f"{output}: {len(rules())} rules, {len(table.drivers)} drivers")
+
+
+commands: Final = {each.name: each for each in (report, drivers)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.commands.examples import with_examples
+from harness.commands.subcommands import with_examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.adapters.base import AdapterLost
-from harness.authoring.swarm.driver import driver_of
 from harness.authoring.swarm.session import Swarming
+from harness.authoring.swarm.work import driver_of
 from harness.commands.options.common import DriverName, TopologyName, edition_option
 from harness.commands.options.types import Count, Duration, FilePath, Jobs
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.deployments.targets import NAMES
 from harness.report.outputs import writing
 from harness.running.plan import Settings
@@ -21,7 +21,7 @@ from mongowire.documents.errors import did_you_mean
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
-    from harness.authoring.swarm.driver import SwarmDriver
+    from harness.authoring.swarm.work import SwarmDriver
     from harness.running.plan import Time
     from harness.running.result import ExitCode
 

@@ -7,25 +7,120 @@ nothing that a case leaves on them goes away by itself.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from harness.adapters.pymongo.channel import Channel, ChannelError, resolved
-from harness.deployments.survey import DeploymentError, survey
+from harness.deployments.targets import name_of
+from harness.running import cancelling
 from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
+from harness.unified.requirements import version_of
 from harness.unified.state import kill_all_sessions
 from harness.unified.uri import ConnectionString
-from mongowire.system import fresh_rng
+from mongowire.system import SystemClock, fresh_rng
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable
 
-    from harness.deployments.survey import DeploymentSurvey
     from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Rng
+
+
+# The survey of servers by URI: topology, version, access control and parameters, as far as they reply.
+#
+# Unified Test Format: Initializing the Test Runner, runOnRequirement.
+
+
+Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Sends a command to a database, and returns the reply whatever its `ok` is."""
+
+_UNAUTHORIZED: Final = 13
+
+
+class DeploymentError(Exception):
+    """No run is possible on a deployment; the message says why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentSurvey:
+    """The replies of a deployment, and notes on those that it refused.
+
+    `members` are the names under which clients find the data-bearing members of a replica set: arbiters and
+    hidden members are not among them.
+    """
+
+    topology: Topology
+    server_version: tuple[int, ...]
+    auth: bool
+    parameters: Mapping[str, Any]
+    set_name: str = ""
+    members: tuple[str, ...] = ()
+    primary: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+async def survey(ask: Ask, *, load_balanced: bool) -> DeploymentSurvey:
+    """Survey a deployment. Raises `DeploymentError` for one on which nothing can be run.
+
+    Since 3.6 every shard is a replica set, so that a sharded cluster is not asked for its shards.
+    """
+    hello = await required(ask, {"hello": 1})
+    topology = _topology(hello, load_balanced=load_balanced)
+    build_info = await required(ask, {"buildInfo": 1})
+    auth = await _auth(ask)
+    parameters = await ask("admin", {"getParameter": "*"})
+    notes: tuple[str, ...] = ()
+    if not parameters.get("ok"):
+        note = "the server's parameters cannot be read, so cases that ask for some are skipped"
+        parameters, notes = {}, (f"{note}: {parameters.get('errmsg')}",)
+    return DeploymentSurvey(
+        topology=topology,
+        server_version=tuple((build_info.get("versionArray") or version_of(build_info["version"]))[:3]),
+        auth=auth,
+        parameters=dict(parameters),
+        set_name=hello.get("setName", ""),
+        members=(*hello.get("hosts", ()), *hello.get("passives", ())),
+        primary=hello.get("primary"),
+        notes=notes,
+    )
+
+
+async def required(ask: Ask, command: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the reply to a command. Raises `DeploymentError` when it is an error."""
+    reply = await ask("admin", command)
+    if not reply.get("ok"):
+        raise DeploymentError(f"the server refuses {next(iter(command))}: {reply.get('errmsg')}")
+    return reply
+
+
+def _topology(hello: Mapping[str, Any], *, load_balanced: bool) -> Topology:
+    if load_balanced:
+        return Topology.LOAD_BALANCED
+    if hello.get("msg") == "isdbgrid":
+        return Topology.SHARDED
+    if hello.get("isreplicaset"):
+        raise DeploymentError("the replica set of the server is not initiated yet (replSetInitiate)")
+    if not hello.get("isWritablePrimary"):
+        raise DeploymentError(
+            f"{hello.get('me', 'the server')} takes no writes, its primary is {hello.get('primary')}:"
+            " name that one, or leave out directConnection"
+        )
+    return Topology.REPLICA_SET if "setName" in hello else Topology.SINGLE
+
+
+async def _auth(ask: Ask) -> bool:
+    """Return whether clients authenticate. Raises `DeploymentError` when they must and cannot."""
+    status = await ask("admin", {"connectionStatus": 1})
+    if status.get("authInfo", {}).get("authenticatedUsers"):
+        return True
+    reply = await ask("admin", {"listDatabases": 1, "nameOnly": True})
+    if reply.get("code") == _UNAUTHORIZED:
+        raise DeploymentError("the server requires authentication: name a user in the connection string")
+    return False
 
 
 FAIL_POINTS: Final = ("failCommand", "failGetMoreAfterCursorCheckout", "onPrimaryTransactionalWrite")
@@ -289,3 +384,79 @@ async def _ask(
 
     asked = tuple(dict.fromkeys(addresses))
     return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
+
+
+# Connection strings of servers to run on, from the command line or the environment.
+#
+# A run drops collections. The environment alone therefore never chooses servers: the user has to write `env`.
+
+
+ENVIRONMENT: Final = "env"
+"""The word that stands for the connection strings of the environment."""
+
+VARIABLE: Final = "MONGODB_URI"
+_BALANCERS: Final = ("SINGLE_MONGOS_LB_URI", "MULTI_MONGOS_LB_URI")
+_CHOOSES_BALANCERS: Final = "LOAD_BALANCER"
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalUris:
+    """Connection strings: of one mongos or a whole deployment, and of all mongos where the two differ."""
+
+    uri: str
+    uri_multi: str = ""
+
+    @classmethod
+    def of(
+        cls, uri: str | None, uri_multi: str | None, environment: Mapping[str, str]
+    ) -> ExternalUris | None:
+        """Return the connection strings that the user named, None without any.
+
+        `environment` is read when `uri` is `env`. Raises `ValueError` for a contradiction.
+        """
+        if (
+            uri == "" or uri_multi == ""
+        ):  # a variable that is not set, as a rule: no reason to start fake servers
+            raise ValueError("a connection string is empty")
+        if uri is None:
+            if uri_multi is not None:
+                raise ValueError("the connection string of several mongos needs that of one")
+            return None
+        if uri != ENVIRONMENT:
+            return cls(uri, uri_multi or "")
+        if uri_multi:
+            raise ValueError(f"'{ENVIRONMENT}' names all connection strings: give no other one")
+        # The variables of the drivers' own suites. Both kinds may be set; LOAD_BALANCER says which counts.
+        single, multi = (environment.get(name, "") for name in _BALANCERS)
+        balanced = bool(single or multi)
+        if environment.get(VARIABLE) and not (balanced and environment.get(_CHOOSES_BALANCERS) == "true"):
+            return cls(environment[VARIABLE])
+        if not balanced:
+            raise ValueError(f"none of {VARIABLE}, {' and '.join(_BALANCERS)} is set in the environment")
+        return cls(single or multi, multi or single)
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """A deployment's name in results, and lines that announce it to the user."""
+
+    target: str
+    lines: tuple[str, ...]
+
+
+def introduce(uris: ExternalUris) -> Introduction:
+    """Ask a deployment for topology and version, outside of any event loop. Raises `DeploymentError`."""
+
+    async def ask() -> Introduction:
+        clock, rng = SystemClock(), fresh_rng("introduction")
+        async with external(uris.uri, uris.uri_multi, clock=clock, rng=rng) as deployment:
+            version = ".".join(map(str, deployment.server_version))
+            where = ConnectionString.of(deployment.uri_multi).redacted()
+            lines = (
+                f"on {name_of(deployment)}, MongoDB {version}, at {where}",
+                "  the collections that scenarios name are dropped there",
+                *(f"  {note}" for note in deployment.notes),
+            )
+            return Introduction(name_of(deployment), lines)
+
+    return cancelling.run(ask())

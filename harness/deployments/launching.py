@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Final
 import harness
 from fakeserver.control.client import ControlClient, NoAnswerError, ServerStatus
 from fakeserver.control.registry import HOME_VARIABLE
+from harness.running import interruption
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fakeserver.control.registry import Registry, RegistryEntry
+
 
 START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 10.0
@@ -171,3 +173,22 @@ def _told(path: Path) -> str:
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     told = [line for line in lines if not line.startswith("{") and "--help" not in line]
     return "\n".join(told[-_TOLD_LINES:]).removeprefix("Error: ")
+
+
+# A program of the user's, run to its end: signals go on to it, and its exit code is what shells say.
+
+
+def run_program(program: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program, and return its exit code; of one that a signal ended, what shells say.
+
+    Raises `OSError` where it cannot start.
+    """
+    process = subprocess.Popen(program, env=environment)  # noqa: S603 - the user's own command
+    while True:
+        try:
+            code = process.wait()
+        except interruption.Interrupted as signalled:
+            process.send_signal(signalled.number)
+            interruption.forget()
+        else:
+            return code if code >= 0 else 128 - code

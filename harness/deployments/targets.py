@@ -141,3 +141,10 @@ class KnownServers:
             network=None if deployment.network is None else _THERE,
             wire_record=None if deployment.wire_record is None else _THERE,
         )
+
+
+#
+# A run drops collections. The environment alone therefore never chooses servers: the user has to write `env`.
+
+
+"""The word that stands for the connection strings of the environment."""

@@ -7,8 +7,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.flake_lab.disturbance import Disturbance
-from harness.flake_lab.schedule import Way
+from harness.flake_lab.schedule import Disturbance, Way
 from mongowire.connection import Envelope, WireConnection
 from mongowire.errors import ProtocolError
 from mongowire.messages import OpMsg, OpQuery

@@ -6,7 +6,7 @@ that can drive one; of the other parts only a driver in this process can be aske
 Scenarios for servers (`fakeserver.load_scenario`) test nobody; they are told apart here because the two are
 easily mistaken for each other.
 
-This module stays light, because whoever looks for files asks it. `harness.formats.reading` makes cases.
+This module stays light, because whoever looks for files asks it. `harness.formats.case` makes cases.
 """
 
 from __future__ import annotations

@@ -3,32 +3,122 @@
 from __future__ import annotations
 
 import os
+import re
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Final
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.scenario.loader import ScenarioFileError
 from fakeserver.control.scenario.loader import read_text as read_scenario
 from fakeserver.waiting.first_use import at_first_use
 from harness.formats import UNIFIED, format_of, is_for_servers
+from harness.formats.case import cases_of
 from harness.formats.grammar import mistakes
-from harness.formats.reading import cases_of
-from harness.lint.allowances import allowances
 from harness.lint.findings import Finding, Problem
-from harness.lint.remains import NAMING, Remains
 from harness.lint.rules import RULES
 from harness.lint.scenario import LintedScenario
 from harness.running.processes import never_collecting
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_text, text_of
+from harness.unified.schema.grammar import MINOR_MAX
 from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from harness.lint.cache import FindingsCache
     from mongowire.documents.marks import Marked
+
+
+# What of a broken file can still be examined: the file without the parts that the format does not allow.
+#
+# A run needs a whole file. Whoever mends one wants all of its mistakes at once, so that parts that are wrong
+# are replaced by others that do nothing, and rules look at the rest. Nothing changes its place by that.
+
+
+NAMING: Final = frozenset(
+    {"undefined-entity", "wrong-entity", "unknown-operation", "unknown-label", "unknown-selector"}
+)
+"""Rules about what other parts of a file bring along, such as the names of entities."""
+
+_OPERATION = re.compile(r"tests\[(\d+)\]\.operations\[(\d+)\]")
+_OF_TEST = re.compile(r"tests\[(\d+)\]\.(\w+)")
+_TEST = re.compile(r"tests\[(\d+)\]$")
+_ENTITY = re.compile(r"createEntities\[(\d+)\]")
+_OF_FILE = re.compile(r"(\w+)")
+
+_HEAD: Final[Mapping[str, Any]] = {"description": "", "schemaVersion": f"1.{MINOR_MAX}"}
+"""What a file needs to be examined: all that the format has, whatever its version was to be."""
+
+
+@dataclass(slots=True)
+class Remains:
+    """A document, from a copy of which mistakes are taken out one after the other."""
+
+    document: Marked
+    is_copy: bool = False
+    names_are_known: bool = True
+    """Whether all that has a name is still there, so that a name without meaning is a mistake."""
+
+    def without(self, errors: Iterable[ScenarioError]) -> bool:
+        """Take out the parts that errors are about; return whether there was one for each."""
+        if not self.is_copy:
+            self.document, self.is_copy = replace(self.document, value=deepcopy(self.document.value)), True
+        taken = [self._take_out(error.location.field if error.location else "") for error in errors]
+        if isinstance(self.document.value, dict):
+            self.document.value.update(_HEAD)
+        return all(taken)
+
+    def _take_out(self, field: str) -> bool:
+        value = self.document.value
+        if not isinstance(value, dict) or not isinstance(value.get("tests"), list):
+            return False
+        if found := _OPERATION.match(field):
+            self._idle(value["tests"][int(found[1])]["operations"], int(found[2]))
+        elif found := _TEST.match(field):
+            value["tests"][int(found[1])] = {"description": "", "operations": []}
+        elif found := _OF_TEST.match(field):
+            test = value["tests"][int(found[1])]
+            test.pop(found[2], None)
+            test.setdefault("description", "")
+            test.setdefault("operations", [])
+        elif found := _ENTITY.match(field):
+            self.names_are_known = False
+            value["createEntities"][int(found[1])] = {"thread": {"id": found[0]}}
+        elif (found := _OF_FILE.match(field)) and found[1] != "tests":
+            value.pop(found[1], None)
+        else:
+            return not field  # a field of the file that is missing
+        return True
+
+    def _idle(self, operations: list[Any], index: int) -> None:
+        """Replace an operation by one that does nothing; what it would have named stays unknown."""
+        self.names_are_known = False
+        operations[index] = {"name": "wait", "object": "testRunner", "arguments": {"ms": 0}}
+
+
+# Comments that allow what a rule would tell of: `# lint: allow timed-wait, the server looks once a second`.
+#
+# Such a comment holds for its own line, or for the next line where it stands alone. It names rules, and may
+# say why after them. Only warnings can be allowed: what refuses a file would still refuse it.
+
+
+_COMMENT = re.compile(r"(?:^|\s)#\s*lint:\s*allow\s+(?P<rules>[a-z][a-z-]*(?:\s*,\s*[a-z]+-[a-z-]*)*)")
+
+
+def allowances(text: str) -> Callable[[int], frozenset[str]]:
+    """Return what tells the rules that the text of a file allows to break in a line."""
+    by_line: dict[int, frozenset[str]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _COMMENT.search(line):
+            alone = not line[: found.start()].strip()
+            rules = frozenset(name.strip() for name in found["rules"].split(","))
+            by_line[number + alone] = by_line.get(number + alone, frozenset()) | rules
+    return lambda number: by_line.get(number, frozenset())
+
 
 _building = at_first_use("fakeserver.control.scenario.building")
 

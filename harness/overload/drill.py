@@ -20,7 +20,7 @@ from fakeserver.control.scenario.loader import Place
 from fakeserver.control.scenario.model import RuleOrFault, Scenario, TimelineEntry
 from fakeserver.control.scenario.triggers import Instant
 from fakeserver.control.verbs.table import VERBS
-from harness.deployments.program import run_program
+from harness.deployments.launching import run_program
 from harness.overload.operations import FoldedRecord
 from mongowire.documents.errors import ControlError
 from mongowire.system import SystemClock, TcpNetwork

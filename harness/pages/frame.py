@@ -7,14 +7,15 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from harness.pages import chart, style
-from harness.pages.markup import escaped
+from harness.pages import chart
+from harness.pages.markup import escaped, palette, sheet
 from mongowire.package import version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from harness.pages.chart import Bars, Panel
+
 
 _HEAD: Final = """\
 <!doctype html>
@@ -46,7 +47,7 @@ def framed(body: str, *, title: str, sheets: Sequence[str] = SHEETS, own: str = 
     head = _HEAD.format(
         policy=_POLICY.format(script=f"'sha256-{hashed}'" if script else "'none'"),
         title=escaped(title),
-        style="\n".join((style.palette(), *map(style.sheet, sheets), own)),
+        style="\n".join((palette(), *map(sheet, sheets), own)),
     )
     return f"{head}{body}{f'<script>{script}</script>' if script else ''}\n</body>\n</html>\n"
 

@@ -1,8 +1,10 @@
-"""Text into markup: escaped, cut to a width, and an SVG that says what it is to those who do not see it."""
+"""Markup: escaped text, an SVG that says what it is to those who do not see it, and the style sheets."""
 
 from __future__ import annotations
 
+from functools import cache
 from html import escape
+from importlib import resources
 
 from harness.explaining.text import for_xml
 
@@ -28,3 +30,24 @@ def svg(
         f' viewBox="0 0 {width} {height}"><title>{escaped(title)}</title>'
         f"<desc>{escaped(description)}</desc>{style}{body}</svg>\n"
     )
+
+
+# The style sheets: one palette, which the live page serves as well, and what is drawn in its colours.
+
+
+@cache
+def palette() -> str:
+    """Return the colours, light and dark, as variables of the root."""
+    page = resources.files("fakeserver") / "control" / "web" / "page"
+    return (page / "palette.css").read_text(encoding="utf-8")
+
+
+@cache
+def sheet(name: str) -> str:
+    """Return one of the sheets of this folder: `page`, `chart` or `sequence`."""
+    return (resources.files("harness.pages") / f"{name}.css").read_text(encoding="utf-8")
+
+
+def of_picture(name: str) -> str:
+    """Return what an SVG file needs that stands alone: the colours and the sheet of its kind."""
+    return f"<style>{palette()}{sheet(name)}</style>"

@@ -12,10 +12,9 @@ import pytest
 from fakeserver.profile import PROFILES
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
-from harness.deployments.by_uri import ExternalUris, introduce
-from harness.deployments.survey import DeploymentError
+from harness.deployments.external import DeploymentError, ExternalUris, introduce
 from harness.deployments.targets import NAMES, NO_SERVER, our_spelling, targets
-from harness.explaining.failure import explanation
+from harness.explaining.explanation import explanation
 from harness.explaining.journal import two_columns
 from harness.running import expectations
 from harness.running.discovery import is_scenario

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.explaining.kill_matrix import wrong_drivers
-from harness.report.rules.notes import rules_of_cases
+from harness.report.rules.rulebook import rules_of_cases
 from harness.running.result import Result, ResultStatus
 
 if TYPE_CHECKING:

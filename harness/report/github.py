@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from harness.explaining.failure import explanation
+from harness.explaining.explanation import explanation
 from harness.report.rerun import rerun_command
 from harness.report.terminal import by_specification
 from harness.running.result import Result, ResultStatus, Tally

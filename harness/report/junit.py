@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 from xml.etree import ElementTree as ET
 
-from harness.explaining.failure import explanation
+from harness.explaining.explanation import explanation
 from harness.explaining.journal import two_columns
 from harness.explaining.text import for_xml
 from harness.running.result import Result, ResultStatus, Tally

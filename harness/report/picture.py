@@ -11,7 +11,7 @@ from math import hypot
 from typing import TYPE_CHECKING, Final
 
 from harness.explaining.sequence import WORTH_A_BREAK, Diagram, DiagramRow, Lane, RowKind, counted, read
-from harness.pages import markup, style
+from harness.pages import markup
 from harness.pages.markup import escaped
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def svg(timeline: Sequence[Moment], *, title: str, whole: bool = False) -> str:
 
     What comes before the first operation is folded into one row, unless it is wanted `whole`.
     """
-    return _drawn(timeline, title, style.of_picture("sequence"), whole=whole) or markup.svg(
+    return _drawn(timeline, title, markup.of_picture("sequence"), whole=whole) or markup.svg(
         _NOTHING,
         size=(400, 60),
         title=title,
         description="no moments",
         kind="picture",
-        style=style.of_picture("sequence"),
+        style=markup.of_picture("sequence"),
     )
 
 

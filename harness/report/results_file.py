@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from harness.running.result import Tally
+
+
 SCHEMA: Final = "pushbackd-results/1"
 _MADE_BY: Final = "is not what `pushbackd conform --results` writes"
 
@@ -271,3 +274,32 @@ def _opened(path: Path, mode: str, *, packed: bool) -> TextIO:
     if packed:
         return cast("TextIO", gzip.open(path, f"{mode}t", 5, encoding="utf-8", newline="\n"))
     return cast("TextIO", path.open(mode, buffering=1, encoding="utf-8", newline="\n"))
+
+
+# Results for programs: one JSON object a case, in the order of the plan, then one with the totals.
+
+
+_FIELDS = ("id", "status", "reason", "topology", "adapter", "driver", "edition", "duration_ms")
+
+
+class JsonLines:
+    """Writes each result as soon as its turn has come."""
+
+    def __init__(self, stream: TextIO, settings: Settings) -> None:
+        self._stream = stream
+        self._settings = settings
+
+    def result(self, result: Result) -> None:
+        """Write one case."""
+        document = result.to_dict()
+        document["driver"] = self._settings.driver(result.adapter)
+        self._write({name: document[name] for name in _FIELDS})
+
+    def summary(self, tally: Tally, *, unusable_files: int = 0) -> None:
+        """Write the totals, under the names of the statuses, and how many files could not be used."""
+        counts = {status.value: count for status, count in tally.counts.items()}
+        self._write({"summary": {**counts, "unusable-files": unusable_files}})
+
+    def _write(self, document: object) -> None:
+        self._stream.write(json.dumps(document, ensure_ascii=False) + "\n")
+        self._stream.flush()

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from harness.deployments.targets import is_by_uri
-from harness.explaining.failure import explanation, side_by_side
+from harness.explaining.explanation import explanation, side_by_side
 from harness.explaining.journal import fits_two_columns, two_columns
 from harness.explaining.text import folded, shown
 from harness.report import skips
 from harness.report.diagnosis import behaves_like, failure_groups
 from harness.report.fitting import columns
 from harness.report.rerun import explain_command, rerun_command
-from harness.report.rules.notes import rules_of_cases
-from harness.report.rules.rulebook import rules
+from harness.report.rules.rulebook import rules, rules_of_cases
 from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.deployments.survey import DeploymentError
+from harness.deployments.external import DeploymentError
 from harness.report import github, junit, terminal
 from harness.report.fitting import echo
-from harness.report.jsonl import JsonLines
 from harness.report.outputs import writing
 from harness.report.progress import progress
+from harness.report.results_file import JsonLines
 from harness.running import interruption
 from harness.running.cluster import ClusterError
-from harness.running.drafting import write_draft
-from harness.running.expectations import SKIP, ExpectationsError
+from harness.running.expectations import SKIP, ExpectationsError, write_draft
 from harness.running.immediate_exit import exit_code
 from harness.running.last_failed import remember
 from harness.running.result import ExitCode, Result, ResultStatus, Tally

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
-from harness.adapters.dialogue import AdapterDialogue
+from harness.adapters.lines import AdapterDialogue
 from harness.adapters.registry import make_adapter
-from harness.deployments.embedded import embedded
+from harness.deployments.embedded import EmbeddedDeployment, embedded, servers
 from harness.deployments.external import external
 from harness.deployments.targets import NO_SERVER, KnownServers, has_auth, is_by_uri, profile_of, topology_of
 from harness.explaining.blame import blame
@@ -29,8 +29,8 @@ from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.explanation import explained, location_of, values_of
 from harness.explaining.journal import CaseTimeline
 from harness.explaining.seen_case import SeenCase
-from harness.flake_lab.disturbed import run_disturbed
 from harness.flake_lab.network import DisturbedNetwork
+from harness.flake_lab.schedule import parse
 from harness.formats.case import FormatCase, run_alone, run_on_server
 from harness.running import cancelling, interruption
 from harness.running.result import Result, ResultStatus
@@ -54,9 +54,34 @@ if TYPE_CHECKING:
     from fakeserver.network.wire_record import WireRecord
     from harness.adapters.base import DriverAdapter
     from harness.explaining.seen_case import Cause
-    from harness.formats.reading import AnyCase
+    from harness.formats.case import AnyCase
     from harness.running.plan import Item, Settings
     from mongowire.ports import Clock, Network, Rng
+
+
+# One item on a deployment that its schedule disturbs.
+
+
+async def run_disturbed(
+    run: Callable[[Deployment, Item], Awaitable[Result]], deployment: Deployment, item: Item
+) -> Result:
+    """Run an item under its schedule, if it has one; then the deployment is fake, on a `DisturbedNetwork`.
+
+    The harness's own connections are made before that, so that they are neither late nor counted.
+    """
+    if item.schedule is None:
+        return await run(deployment, item)
+    assert isinstance(deployment, EmbeddedDeployment), "only fake servers can be disturbed"
+    assert isinstance(deployment.ports, DisturbedNetwork), "the network is made for the item"
+    for address in deployment.addresses:
+        await deployment.admin("admin", {"ping": 1}, address=address)
+    schedule = parse(item.schedule)
+    ports = (int(door.rpartition(":")[2]) for door in deployment.doors)
+    names = dict(zip(ports, servers(deployment.topology), strict=True))
+    with deployment.ports.disturbed(schedule, names) as disturbance:
+        result = await run(deployment.with_seeds(schedule.seeds), item)
+    return replace(result, disturbed=tuple(disturbance.effects()))
+
 
 _CALL_SHARE = 0.75
 _VIRTUAL_ONLY = 60

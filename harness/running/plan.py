@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.deployments.targets import NO_SERVER
 from harness.formats import ADAPTERS
-from harness.formats.reading import cases_of
+from harness.formats.case import cases_of
 from harness.lint.engine import flaws
 from harness.running import interruption
 from harness.running.result import Result, ResultStatus
@@ -22,7 +22,7 @@ from mongowire.documents.marks import Location
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from harness.formats.reading import AnyCase, AnyFile
+    from harness.formats.case import AnyCase, AnyFile
     from harness.unified.model import EntitySpec, Operation
 
 Time: TypeAlias = Literal["real", "virtual"]

@@ -103,7 +103,7 @@ def run_items(
     `Interrupted`, `ClusterError`, and what `on_result` raises.
     """
     if scheduler and items:
-        from harness.running.cluster_pool import ClusterPool  # noqa: PLC0415 - most runs use no cluster
+        from harness.running.cluster import ClusterPool  # noqa: PLC0415 - most runs use no cluster
 
         ClusterPool(settings, address=scheduler, on_result=on_result).run(items, longest_first(items))
     elif jobs > 1 and len(items) > 1:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from harness.adapters.base import ErrorReport, Event
     from harness.unified.matching.comparison import Comparison
     from harness.unified.matching.matcher import Mismatch
-    from harness.unified.server_side.comparison import AttemptComparison
-    from harness.unified.server_side.section_rows import SectionComparison
+    from harness.unified.server_side.comparison import AttemptComparison, SectionComparison
     from mongowire.documents.marks import Location
 
 

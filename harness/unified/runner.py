@@ -43,14 +43,12 @@ from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.loops import Loops
 from harness.unified.matching.comparison import compare_events, compare_logs
 from harness.unified.matching.error_matcher import match_error
-from harness.unified.matching.event_matcher import match_events
-from harness.unified.matching.log_matcher import has_enough, match_logs
+from harness.unified.matching.event_matcher import has_enough, match_events, match_logs, match_spans
 from harness.unified.matching.matcher import match, match_each
-from harness.unified.matching.span_matcher import match_spans
 from harness.unified.model import UNSET
 from harness.unified.observation import logged, observed, traced
 from harness.unified.operations import Context, ResultComparison, look_up
-from harness.unified.operations.cursor import CURSORS
+from harness.unified.operations.collection import CURSORS
 from harness.unified.operations.spec import TIMEOUT_ARGUMENTS, handle_of
 from harness.unified.operations.testrunner import end_thread
 from harness.unified.outcome import CaseFailedError, CaseOutcome, CaseSkippedError, Status

@@ -12,10 +12,10 @@ import pymongo
 import pytest
 
 import fakeserver
-import fakeserver.assembly.starting
-import fakeserver.control.scenario.bundled
+import fakeserver.assembly.assembling
+import fakeserver.control.scenario.loader
 
-IMPORTED = (fakeserver.assembly.starting, fakeserver.control.scenario.bundled, pymongo)
+IMPORTED = (fakeserver.assembly.assembling, fakeserver.control.scenario.loader, pymongo)
 """A run in this process forgets what it has imported itself; that it finds these makes it quick."""
 
 PLUGIN = "fakeserver.pytest_plugin"

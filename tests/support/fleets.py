@@ -25,7 +25,7 @@ from harness.sim.fleet.scenario import (
     Spike,
 )
 from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed, NoRetry, Strategy
-from harness.sim.virtual_fleet.playing import play
+from harness.sim.virtual_fleet import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable

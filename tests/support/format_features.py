@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.adapters.base import EntityKind
-from harness.lint.versions import OPERATIONS as SINCE_OPERATIONS
-from harness.lint.versions import OPERATORS as SINCE_OPERATORS
+from harness.lint.commands import OPERATIONS as SINCE_OPERATIONS
+from harness.lint.commands import OPERATORS as SINCE_OPERATORS
 from harness.unified.matching.matcher import OPERATORS
 from harness.unified.operations import OPERATIONS
 from harness.unified.schema.events import LOG_LEVELS

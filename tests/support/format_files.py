@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from harness.formats.case import FormatFile, run_alone
-from harness.formats.reading import cases_of
+from harness.formats.case import FormatFile, cases_of, run_alone
 from harness.unified.account import Account
 from harness.unified.loader import read
 

@@ -57,7 +57,7 @@ def schedule_of(document: Mapping[str, Any]) -> SwarmSchedule:
 def broken(document: Mapping[str, Any], rules: list[str] | str) -> str:
     """Run a schedule here; return what it says of the first rule that it breaks, empty for none."""
     running = import_module("harness.authoring.swarm.running")
-    driver = import_module("harness.authoring.swarm.driver").driver_of("reference", document["edition"])
+    driver = import_module("harness.authoring.swarm.work").driver_of("reference", document["edition"])
     settings = import_module("harness.running.plan").Settings(time="virtual", case_timeout=3600.0)
     with running.SwarmRunner(driver, settings, jobs=1) as runner:
         result = runner.failure(schedule_of(document), rules)
@@ -93,7 +93,7 @@ def _search(oracle: str, editions: tuple[str, ...]) -> dict[str, Any] | None:
     registry = import_module("harness.adapters.registry")
     settings = import_module("harness.running.plan").Settings(time="virtual", case_timeout=3600.0)
     running = import_module("harness.authoring.swarm.running")
-    drivers = import_module("harness.authoring.swarm.driver")
+    drivers = import_module("harness.authoring.swarm.work")
     for edition in editions or registry.EDITIONS:
         with running.SwarmRunner(drivers.driver_of("reference", edition), settings, jobs=1) as runner:
             for seed in range(SEEDS):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.sim.article.parameters import ArticleParameters, Strategy
-from harness.sim.article.trial import ArticleTrial
+from harness.sim.article.scenario import ArticleTrial
 from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.authoring.mutants.survey import passing
 from harness.authoring.mutants.trial import MutantVerdict, key_of, of_items
 from harness.authoring.swarm.drawing import draw
-from harness.authoring.swarm.driver import driver_of
 from harness.authoring.swarm.running import item_of
+from harness.authoring.swarm.work import driver_of
 from harness.commands.mutants import command as users_command
 from harness.commands.mutants import print_verdict, progress, report, selected
 from harness.explaining.kill_matrix import PATH as KILLS

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import server_tests
 
 from harness.report.rules import rulebook
-from harness.report.rules.notes import Note, shown
+from harness.report.rules.rulebook import Note, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 from spec_rules import PAGE, Rule, Site, held, named, page, specifications
 
-from harness.report.rules.notes import Note, notes, shown
+from harness.report.rules.rulebook import Note, notes, shown
 
 KEYWORDS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "REQUIRED", "RECOMMENDED", "binding"}
 REQUIRED = {"MUST", "MUST NOT", "REQUIRED"}

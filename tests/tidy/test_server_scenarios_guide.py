@@ -9,8 +9,7 @@ import pytest
 
 import fakeserver
 from fakeserver.control.scenario import building
-from fakeserver.control.scenario.building import build
-from fakeserver.control.scenario.bundled import bundled
+from fakeserver.control.scenario.building import build, bundled
 from fakeserver.control.scenario.loader import read_text
 from fakeserver.control.scenario.triggers import QUANTITIES
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.user_spec import UserSpec
+from fakeserver.access.users import UserSpec
 from fakeserver.commands.default_table import default_table
 from fakeserver.control.scenario import triggers
 from fakeserver.control.scenario.loader import (
@@ -46,9 +46,10 @@ from fakeserver.rules.parsing import Known, parse_rule
 from fakeserver.settings.server_parameters import ServerParameters
 from fakeserver.storage.port.engine import Namespace
 from mongowire.documents.arguments import Argument, Kind, count, duration
-from mongowire.documents.errors import ControlError, unknown
+from mongowire.documents.errors import ControlError, did_you_mean, unknown
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fakeserver.control.scenario.loader import PlacedValue
@@ -627,3 +628,37 @@ ENTRY: Final = {
     "jitter": "longest random delay of each performance",
 }
 """The fields of a step besides its verb."""
+
+
+# Scenario files by path, and those that are installed with the package by name.
+
+
+FOLDER: Final = Path(__file__).parent / "bundled"
+
+
+def bundled() -> dict[str, Path]:
+    """Return the scenarios of the package by name, in their order."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*.yml"))}
+
+
+def find(name: str | os.PathLike[str]) -> Path:
+    """Return the file of a path, or of a name of the package. Raises `ControlError`."""
+    path = Path(name)
+    if path.exists() or path.suffix in {".yml", ".yaml"} or len(path.parts) > 1:
+        return path
+    known = bundled()
+    if str(name) not in known:
+        hint = f"{did_you_mean(name, known)} scenarios are {', '.join(known)}".lstrip()
+        raise ControlError(f"there is no file and no scenario {str(name)!r}; {hint}")
+    return known[str(name)]
+
+
+def load_scenario(path: str | os.PathLike[str], *, spec: ClusterSpec | None = None) -> Scenario:
+    """Return the scenario of a file, or of a name among those of the package.
+
+    With `spec` it is for that deployment instead of the file's own; parameters and users of the file come on
+    top. Raises `ScenarioFileError`, whose text has a line `FILE:LINE:COLUMN: FIELD: message` for each
+    problem, and `ControlError` for a name that does not exist.
+    """
+    file = find(path)
+    return load(file, shown=file.name if file.parent == FOLDER else "", spec=spec)

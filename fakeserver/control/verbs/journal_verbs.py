@@ -6,9 +6,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.control.verbs.form import Verb
-from fakeserver.deployment.records.attempts import operations_of, retried
+from fakeserver.control.verdict import verdict_of
 from fakeserver.deployment.records.events import KINDS
 from fakeserver.deployment.records.journal_search import REQUEST, Criteria, is_counted, near_misses
+from fakeserver.deployment.records.operations import operations_of, retried
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
 from mongowire.documents.arguments import Argument, Kind
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fakeserver.control.subject import Subject
     from fakeserver.deployment.records.journal import Journal
     from fakeserver.deployment.records.record import Record
+
 
 Document = dict[str, Any]
 
@@ -261,5 +263,21 @@ VERBS: Final = (
         _clear,
         "Forget the records; their numbers go on.",
         example="journal clear",
+    ),
+)
+
+
+# The verb `verdict`: what of the faults of a run happened, and what reached the application.
+
+
+VERDICT_VERBS: Final = (
+    Verb(
+        "verdict",
+        "journal verdict",
+        (),
+        verdict_of,
+        "Show which steps, rules, faults and fail points happened, which never did, and what failed.",
+        reads=True,
+        example="journal verdict",
     ),
 )

@@ -11,7 +11,6 @@ from fakeserver.control.verbs import (
     fail_point_verbs,
     journal_verbs,
     rule_verbs,
-    verdict_verbs,
 )
 from fakeserver.control.verbs.form import Verbs
 from mongowire.documents.errors import ControlError
@@ -33,7 +32,7 @@ VERBS: Final = Verbs(
         *data_verbs.VERBS,
         *data_verbs.STATE_VERBS,
         *journal_verbs.VERBS,
-        *verdict_verbs.VERBS,
+        *journal_verbs.VERDICT_VERBS,
         *data_verbs.RESET_VERBS,
     ]
 )

@@ -22,8 +22,7 @@ from harness.adapters.base import (
     TopologyReport,
     UnsupportedOperation,
 )
-from harness.adapters.pymongo.arguments import names, snake
-from harness.adapters.pymongo.calls import settled
+from harness.adapters.pymongo.arguments import names, settled, snake
 from harness.adapters.pymongo.events import POOL_KINDS, PyMongoLogCollector, address_of, listeners
 from harness.adapters.pymongo.operations import OPERATIONS
 from harness.adapters.pymongo.pools import POOL, PyMongoPoolHandle, background, closed, opened

@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.adapters.base import EntityKind, Invocation, UnsupportedOperation
 from harness.adapters.pymongo import results
 from harness.adapters.pymongo.arguments import (
-    absent,
-    index_models,
-    names,
-    search_index,
-    snake,
-    write_concern,
-)
-from harness.adapters.pymongo.calls import (
     NO_CURSOR_TIMEOUT,
     PeekedCursor,
     PyMongoMethod,
+    absent,
     drained,
+    index_models,
+    names,
     nothing,
     plain,
+    search_index,
     settled,
+    snake,
     timeout,
+    write_concern,
 )
 
 if TYPE_CHECKING:

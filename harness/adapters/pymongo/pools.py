@@ -15,7 +15,7 @@ from pymongo.hello import Hello
 from pymongo.server_description import ServerDescription
 from pymongo.topology_description import updated_topology_description
 
-from harness.adapters.pymongo.calls import settled
+from harness.adapters.pymongo.arguments import settled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping

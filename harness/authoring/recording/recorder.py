@@ -10,10 +10,10 @@ from harness.adapters.base import EntityKind
 from harness.authoring.recording.expected import Expecting, Names, WrittenValues
 from harness.authoring.recording.observation import expected_attempts
 from harness.authoring.recording.text import Edits
+from harness.lint.commands import needs
 from harness.lint.engine import flaws
 from harness.lint.rules.events import racing_clients
 from harness.lint.scenario import LintedScenario
-from harness.lint.versions import needs
 from harness.unified.build import build, decoded
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read_yaml, text_of

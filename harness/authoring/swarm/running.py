@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from harness.authoring.swarm.driver import SwarmDriver
     from harness.authoring.swarm.schedule import SwarmSchedule
+    from harness.authoring.swarm.work import SwarmDriver
     from harness.running.plan import Settings
     from harness.running.result import Result
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from harness.adapters.registry import PREFIX
 from harness.authoring.swarm.drawing import RELEASED, TARGETS, draw
-from harness.authoring.swarm.findings import Findings, line_of, sentence_of
 from harness.authoring.swarm.running import SwarmRunner
 from harness.authoring.swarm.scenario import text_of
-from harness.authoring.swarm.shrinking import broken_by, shrink
+from harness.authoring.swarm.schedule import SwarmSchedule
 from harness.deployments.targets import profile_of, without_profile
 from harness.deployments.targets import targets as named_targets
+from harness.flake_lab.shrink import search_among
 from harness.report.outputs import writing
 from harness.report.progress import progress
 from harness.running import interruption
@@ -30,10 +32,121 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from harness.authoring.swarm.driver import SwarmDriver
-    from harness.authoring.swarm.schedule import SwarmSchedule
+    from harness.authoring.swarm.work import SwarmDriver
     from harness.running.plan import Settings
     from harness.running.result import Result
+
+
+# The smallest schedule that still breaks a rule: fewer steps, then fewer options, then less of each.
+
+
+MOST: Final = 120
+"""How many schedules are tried at most."""
+
+
+def shrink(
+    runner: SwarmRunner, schedule: SwarmSchedule, rule: str, *, most: int = MOST
+) -> tuple[SwarmSchedule, Result | None]:
+    """Return the smallest schedule found that breaks a rule, an oracle as in `expectRules`, with its result.
+
+    None is the result of a schedule that does not break it again. Raises `Interrupted` between two runs.
+    """
+    oracle = rule.partition(":")[0]
+    smallest: tuple[SwarmSchedule, Result | None] = (schedule, None)
+    search = search_among(schedule, SwarmSchedule.smaller, most=most)
+    candidate = next(search, None)
+    while candidate is not None:
+        interruption.check()
+        result = runner.failure(candidate, [rule])
+        if result is not None and broken_by(result) != oracle:
+            result = None  # it fails for another reason: what was left out was needed by the rest
+        if result is not None:
+            smallest = candidate, result
+        try:
+            candidate = search.send(result is not None)
+        except StopIteration:
+            break
+    return smallest
+
+
+def broken_by(result: Result) -> str:
+    """Return the name of the oracle whose rule a result breaks, empty for a failure of another kind."""
+    path, _, _ = result.mismatch.partition(":")
+    return path.removeprefix("expectRules.") if path.startswith("expectRules.") else ""
+
+
+# What a swarm has found: how many schedules ran, and which rules were broken by which seeds.
+
+
+@dataclass(slots=True)
+class Findings:
+    """The schedules that have run, by their end, and the seeds that broke each rule.
+
+    What failed without breaking a rule, an adapter that was lost or a case that never ended, has the empty
+    name.
+    """
+
+    counts: Counter[ResultStatus] = field(default_factory=Counter)
+    seeds: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    sentences: dict[str, str] = field(default_factory=dict)
+
+    def add(self, schedule: SwarmSchedule, result: Result) -> None:
+        """Take the result of a schedule."""
+        self.counts[result.status] += 1
+        if result.status is ResultStatus.FAILED:
+            oracle = broken_by(result)
+            self.seeds[oracle].append(schedule.seed)
+            self.sentences.setdefault(oracle, sentence_of(result))
+
+    @property
+    def failed(self) -> int:
+        """How many schedules failed."""
+        return self.counts[ResultStatus.FAILED]
+
+    def summary(self) -> Iterator[str]:
+        """Yield a line on the run, then one for each rule that was broken."""
+        ended = ", ".join(f"{count} {status.value}" for status, count in sorted(self.counts.items()))
+        yield f"{self.counts.total()} schedules: {ended or 'none'}"
+        for name in sorted(self.seeds, key=lambda each: (-len(self.seeds[each]), each)):
+            seeds = self.seeds[name]
+            what = str(ORACLES[name]) if name else "not judged"
+            shown = ", ".join(map(str, sorted(seeds)[:SHOWN]))
+            more = f" and {len(seeds) - SHOWN} more" if len(seeds) > SHOWN else ""
+            yield f"{what}: {len(seeds)} (seeds {shown}{more}): {self.sentences[name]}"
+
+    def document(self) -> dict[str, Any]:
+        """Return the summary as a document."""
+        return {
+            "schedules": self.counts.total(),
+            **{status.value: count for status, count in sorted(self.counts.items())},
+            "broken": {name or "not judged": sorted(seeds) for name, seeds in sorted(self.seeds.items())},
+        }
+
+
+SHOWN = 5
+"""Seeds of one rule that a line names."""
+
+
+def sentence_of(result: Result) -> str:
+    """Return what was found, in one line."""
+    return result.reason.partition(" is broken: ")[2] or result.reason.partition("\n")[0]
+
+
+def line_of(schedule: SwarmSchedule, result: Result) -> dict[str, Any]:
+    """Return a schedule and its result as a document, for a line of JSON."""
+    oracle = broken_by(result)
+    found: dict[str, Any] = {
+        "seed": schedule.seed,
+        "topology": schedule.target,
+        "edition": schedule.edition,
+        "status": result.status.value,
+    }
+    if result.status is not ResultStatus.PASSED:
+        found["reason"] = sentence_of(result)
+    if oracle:
+        found |= {"oracle": oracle, "rules": list(ORACLES[oracle].rules)}
+    return found
+
 
 _CHUNK: Final = 50
 _CHUNK_OF_A_JOB: Final = 4

@@ -14,7 +14,7 @@ from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS, EDITIONS, drivers, is_driver
 from harness.commands.options.types import Duration, FilePath, SeedNumber
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.deployments.targets import our_spelling
 from harness.report.outputs import writing
 

@@ -9,11 +9,10 @@ import click
 
 from harness.commands.options.common import TopologyName, profile_option
 from harness.commands.options.types import Filled
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.deployments import targets
-from harness.deployments.by_uri import ENVIRONMENT, VARIABLE, ExternalUris, introduce
 from harness.deployments.embedded import check_scenario
-from harness.deployments.survey import DeploymentError
+from harness.deployments.external import ENVIRONMENT, VARIABLE, DeploymentError, ExternalUris, introduce
 from harness.unified.deployment import Topology
 from mongowire.documents.errors import ControlError
 

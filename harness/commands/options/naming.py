@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.options.types import FilePath
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.explaining.text import shown
 from harness.running.discovery import BadInputError, named
 from harness.running.last_failed import failed_cases
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from harness.formats.reading import AnyCase
+    from harness.formats.case import AnyCase
 
 _SEPARATOR: Final = "::"
 

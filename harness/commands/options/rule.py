@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from harness.commands.options.completing import ERROR_NAMES, commands, servers
-from harness.commands.options.types import Word
+from harness.commands.options.types import ERROR_NAMES, Word, commands, servers
 from mongowire.documents.arguments import document, documents, from_json
 from mongowire.documents.errors import ControlError
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.options.types import FilePath
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.running.cache_folder import cached_file
 from harness.running.result import ExitCode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from harness.commands.options.types import Count, Duration
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.running.result import ExitCode
 
 

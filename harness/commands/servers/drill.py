@@ -14,7 +14,7 @@ from fakeserver.deployment.spec import Topology, topology_name
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.commands.options.types import Duration, SeedNumber
 from harness.commands.options.verdict import Telling, verdict_options
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.report.outputs import writing
 from mongowire.documents.arguments import share
 from mongowire.documents.errors import ControlError

@@ -16,9 +16,8 @@ from fakeserver.control.verdict import NEEDS_REPLICA_SET
 from fakeserver.deployment.spec import Topology
 from harness.commands.options.starting import starting_of, starting_options
 from harness.commands.options.verdict import Telling, verdict_options
-from harness.commands.output.errors import bad_input
-from harness.deployments.launching import LaunchError, launched
-from harness.deployments.program import run_program
+from harness.commands.output import bad_input
+from harness.deployments.launching import LaunchError, launched, run_program
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:

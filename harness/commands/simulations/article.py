@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from harness.commands.options.types import Count, Duration, FilePath, Number, SeedNumber
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.report.fitting import columns, echo
 from harness.report.progress import work
 from harness.running.result import ExitCode
@@ -28,8 +28,14 @@ from harness.sim.article.parameters import (
     Strategy,
 )
 from harness.sim.article.prints import client_lines, server_lines, table
-from harness.sim.article.scenario import BACKLOG, DRIVER_BACKLOG, run_model, scenario_of
-from harness.sim.article.trial import ArticleTrial, repeats
+from harness.sim.article.scenario import (
+    BACKLOG,
+    DRIVER_BACKLOG,
+    ArticleTrial,
+    repeats,
+    run_model,
+    scenario_of,
+)
 from harness.sim.fleet.running import engine_for, rough_time, seconds_of
 from mongowire.whole_file import check_writable
 

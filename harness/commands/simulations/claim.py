@@ -14,13 +14,12 @@ from harness.pages import frame
 from harness.report.fitting import columns, echo
 from harness.report.progress import work
 from harness.running import interruption
-from harness.sim.claims.catalogue import CLAIMS, CLIENTS
-from harness.sim.claims.measuring import measure, picture, report, section, table
+from harness.sim.claims import CLAIMS, CLIENTS, measure, picture, report, section, table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.sim.claims.catalogue import Claim
+    from harness.sim.claims import Claim
 
 _MOST_CLIENTS = 10_000_000
 _LEAST_CLIENTS = 100

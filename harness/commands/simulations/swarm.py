@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.options.types import Count, FilePath, Filled, Jobs
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.report.progress import counted
 from harness.running import interruption
 from harness.running.processes import processors
 from harness.sim.swarm.drawing import draw
-from harness.sim.swarm.many import judged
+from harness.sim.swarm.judging import judged
 from harness.sim.swarm.schedule import ScheduleError, parse
 from harness.sim.swarm.timeline import page_of, summary_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from harness.sim.swarm.judging import ScheduleVerdict
     from harness.sim.swarm.schedule import Schedule
-    from harness.sim.swarm.verdict import ScheduleVerdict
 
 _MOST_SEED: Final = 2**53
 _SHRUNK: Final = 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.options.types import FilePath, Filled, Jobs
-from harness.commands.output.errors import bad_input
+from harness.commands.output import bad_input
 from harness.commands.simulations.reporting import check_files, html_option, write_file
 from harness.report.fitting import aligned, columns, echo
 from harness.report.outputs import writing
@@ -19,11 +19,10 @@ from harness.running.processes import processors
 from harness.sim import parquet as parquet_files
 from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
-from harness.sim.sweep.page import page
 from harness.sim.sweep.processes import processes
 from harness.sim.sweep.results import ResultsError, measure, results_in, table, write_csv, write_parquet
 from harness.sim.sweep.run import PointFailedError, run_points
-from harness.sim.sweep.summary import summary
+from harness.sim.sweep.summary import page, summary
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:

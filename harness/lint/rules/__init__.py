@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.lint.rules import (
-    events,
-    fail_point_contents,
-    fail_points,
-    files,
-    names,
-    operations,
-    options,
-    ranges,
-    server_side,
-)
+from harness.lint.rules import events, fail_points, files, names, operations, ranges, server_side
 
 READING: Final = {
     "syntax": "The file can be read, and is YAML or JSON.",
@@ -25,11 +15,11 @@ READING: Final = {
 RULES: Final = (
     *names.RULES,
     *operations.RULES,
-    *options.RULES,
+    *names.OPTION_RULES,
     *ranges.RULES,
     *events.RULES,
     *fail_points.RULES,
-    *fail_point_contents.RULES,
+    *fail_points.CONTENT_RULES,
     *server_side.RULES,
     *files.RULES,
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from harness.lint.commands import needs
 from harness.lint.findings import LintRule, Problem
 from harness.lint.json_copy import copy_of, difference
-from harness.lint.versions import needs
 from harness.unified.schema import lowest_minor
 
 if TYPE_CHECKING:

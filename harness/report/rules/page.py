@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.pages import frame
 from harness.report.page import minute_of
-from harness.report.rules.notes import shown
-from harness.report.rules.rulebook import rules, specifications
+from harness.report.rules.rulebook import rules, shown, specifications
 from harness.report.rules.table import RuleVerdict
 from mongowire.package import version
 from mongowire.whole_file import write_whole

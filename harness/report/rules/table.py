@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.explaining.journal import two_columns
 from harness.report.rerun import rerun_command
-from harness.report.rules.notes import rules_of_cases, shown
+from harness.report.rules.rulebook import rules_of_cases, shown
 from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from harness.sim import parquet
 from harness.sim.article import pictures
 from harness.sim.article.pictures import TITLES
 from harness.sim.article.prints import HEADINGS, cells, client_lines
-from harness.sim.article.scenario import DESCRIPTIONS
-from harness.sim.article.trial import repeats
+from harness.sim.article.scenario import DESCRIPTIONS, repeats
 from harness.sim.fleet.outcome import COLUMNS
 from mongowire.whole_file import beside, write_whole
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from harness.sim.article.trial import ArticleTrial
+    from harness.sim.article.scenario import ArticleTrial
 
 NAMES: Final = ("strategy", "tier", "seed", *COLUMNS)
 """The columns of the files: whose row it is, then those of an outcome."""

@@ -12,7 +12,7 @@ from harness.sim.article.live_clients import LiveAttempt, ReferenceClients
 from harness.sim.article.live_server import LiveServer, Stop, server_parameters
 from harness.sim.article.parameters import OF_THE_APPLICATION, ArticleParameters, Strategy
 from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
-from harness.sim.virtual_fleet.strategies import ClientDice
+from harness.sim.virtual_fleet import ClientDice
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def asking(driver: Driver, uri: str, parameters: ArticleParameters, strategy: St
         return ReferenceClients(uri, parameters, strategy)
     if strategy not in OF_THE_APPLICATION:
         raise ValueError(f"{strategy} is a strategy of the reference driver; PyMongo has no such option")
-    from harness.sim.article.live_pymongo import PyMongoClients  # noqa: PLC0415 - PyMongo is slow to import
+    from harness.sim.article.live_clients import PyMongoClients  # noqa: PLC0415 - PyMongo is slow to import
 
     return PyMongoClients(uri, parameters)
 

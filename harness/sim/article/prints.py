@@ -7,12 +7,12 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
 from harness.report.fitting import aligned
-from harness.sim.article.trial import repeats
+from harness.sim.article.scenario import repeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from harness.sim.article.trial import ArticleTrial
+    from harness.sim.article.scenario import ArticleTrial
 
 CLIENT_SECONDS: Final = 5
 """The clients print every five seconds, the server every second."""

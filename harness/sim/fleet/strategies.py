@@ -1,7 +1,7 @@
 """The strategies of a fleet's clients: what each does about an error, and the columns that say so.
 
 A strategy is a class of `Strategy` here; its rule is in `retries`, which is compiled, and its twin with the
-driver's own objects in `harness.sim.virtual_fleet.strategies`.
+driver's own objects in `harness.sim.virtual_fleet`.
 """
 
 from __future__ import annotations

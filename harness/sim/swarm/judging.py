@@ -2,21 +2,63 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from harness.flake_lab.shrink import search_among
 from harness.running import interruption
 from harness.sim.clock import NothingScheduled, Spinning
 from harness.sim.swarm.checkers import violations
+from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.run import perform
-from harness.sim.swarm.schedule import Schedule
-from harness.sim.swarm.verdict import ScheduleVerdict
+from harness.sim.swarm.schedule import Schedule, parse
+from harness.sim.sweep.processes import processes
+from mongowire.garbage import frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
     from harness.sim.swarm.history import RunHistory
     from harness.sim.swarm.run import SwarmRun
+
+
+# The verdict on a schedule: what its run came to, as plain values that travel between processes.
+#
+# A light module: the process that prints verdicts need not import what is run (`harness.sim.swarm.judging`).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleVerdict:
+    """What a schedule came to."""
+
+    text: str
+    """The schedule."""
+    ok: int = 0
+    failed: int = 0
+    unknown: int = 0
+    seconds: float = 0.0
+    """Virtual seconds."""
+    trace: str = ""
+    """A hash of all operations and requests; the same schedule gives the same one."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of fault that took place."""
+    violations: tuple[tuple[str, str], ...] = ()
+    """The checker and the text of each."""
+
+    @property
+    def operations(self) -> int:
+        """The number of operations."""
+        return self.ok + self.failed + self.unknown
+
+    @property
+    def passed(self) -> bool:
+        """Whether no checker found anything."""
+        return not self.violations
 
 
 def judge(schedule: Schedule) -> ScheduleVerdict:
@@ -92,3 +134,77 @@ def shrink(schedule: Schedule, checker: str, *, most: int = MOST) -> tuple[Sched
         except StopIteration:
             break
     return smallest
+
+
+# Many schedules on all cores: in their order, some at a time for each process.
+#
+# A light module: the process that prints verdicts imports neither driver nor servers.
+
+
+Item: TypeAlias = int | str
+"""A schedule: its text, or the seed that it is drawn from."""
+
+_CHUNK: Final = 2
+"""Schedules that a process runs before it says what came of them: after Ctrl-C it is awaited for these."""
+
+
+def judged(
+    items: Sequence[Item], *, jobs: int, chunk: int = _CHUNK
+) -> Generator[ScheduleVerdict, None, None]:
+    """Yield the verdict on each schedule, in their order, as they come.
+
+    One job runs them in this process. Closing the iterator ends the other ones. Raises `Interrupted` between
+    two verdicts when a signal has asked for the end.
+    """
+    chunks = [items[start : start + chunk] for start in range(0, len(items), chunk)]
+    if jobs == 1:
+        for item in items:
+            interruption.check()
+            yield from _judge_all([item])
+        return
+    with processes(jobs) as executor:
+        futures = [executor.submit(_judge_all, each) for each in chunks]
+        for each, future in zip(chunks, futures, strict=True):
+            try:
+                verdicts = future.result()
+            except BrokenProcessPool:
+                verdicts = [
+                    ScheduleVerdict(text=_text(item), violations=(("end", "its process died"),))
+                    for item in each
+                ]
+            for verdict in verdicts:
+                interruption.check()
+                yield verdict
+
+
+def _judge_all(items: Sequence[Item]) -> list[ScheduleVerdict]:
+    from harness.sim.swarm.judging import judge  # noqa: PLC0415 - for the processes that run schedules alone
+
+    verdicts = []
+    with _garbage_kept():
+        for item in items:
+            verdicts.append(judge(parse(_text(item))))
+            gc.collect()
+    return verdicts
+
+
+def _text(item: Item) -> str:
+    if isinstance(item, str):
+        return item
+    return str(draw(item))
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Look for garbage when it is asked for alone, and not among what is there already.
+
+    A run's objects are needed until its verdict: looking among them for garbage is a fifth of its time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with frozen():
+            yield
+    finally:
+        if was_enabled:
+            gc.enable()

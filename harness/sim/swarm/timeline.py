@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.sim.swarm.history import WorkloadOperation
+    from harness.sim.swarm.judging import ScheduleVerdict
     from harness.sim.swarm.run import SwarmRun
-    from harness.sim.swarm.verdict import ScheduleVerdict
 
 _NOISE: Final = frozenset(
     {

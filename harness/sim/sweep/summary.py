@@ -6,8 +6,13 @@ import json
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.pages import frame
+from harness.pages.chart import Bars, written
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
 
 _MEASURES: Final = {
     "goodput": "good/s",
@@ -49,3 +54,55 @@ def _over_seeds(values: Sequence[float | None]) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+# The page of a sweep: a table of its points, and bars of what they came to.
+
+
+_MOST_BARS: Final = 40
+"""With more points bars are no picture; the table has them all."""
+
+_DRAWN: Final = (("goodput", "successes per second"), ("attempts_per_success", "attempts per success"))
+_LEFT_OUT: Final = ("trace",)
+
+
+def page(grid: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page of a grid's results: rows as `results.table` has them."""
+    names = [name for name in rows[0] if name not in _LEFT_OUT]
+    varied = [
+        name for name in names if len({str(row[name]) for row in rows}) > 1 and name in _parameters(names)
+    ]
+    labels = [", ".join(f"{_short(name)} {row[name]}" for name in varied) or "the only point" for row in rows]
+    table = frame.table(
+        ("point", *(name for name in names if name not in varied)),
+        [
+            (label, *(_cell(row[name]) for name in names if name not in varied))
+            for label, row in zip(labels, rows, strict=True)
+        ],
+        caption="Points and their measures; times are seconds",
+    )
+    sections = [frame.section("Points", frame.scrolling(table, label="Points and their measures"))]
+    if len(rows) <= _MOST_BARS:
+        bars = [_bars(title, name, labels, rows) for name, title in _DRAWN]
+        sections.insert(0, frame.section("Compared", frame.panels(bars, title=grid.stem)))
+    return frame.page(f"Sweep of {grid.name}", sections, facts=f"{len(rows)} points")
+
+
+def _parameters(names: Sequence[str]) -> Sequence[str]:
+    """Return what comes before the measures: the first of them is the number of offered operations."""
+    return names[: names.index("offered")]
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _bars(title: str, name: str, labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Bars:
+    values = [(row[name] or 0.0, "never" if row[name] is None else _cell(row[name])) for row in rows]
+    return Bars(title=title.capitalize(), x=title, names=labels, series=[("", values)])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return written(round(value, 3)) if isinstance(value, int | float) else str(value)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from harness.unified.matching.event_matcher import match_event
-from harness.unified.matching.log_matcher import match_log
+from harness.unified.matching.event_matcher import match_event, match_log
 from harness.unified.model import ExpectedLog
 from harness.unified.observation import KINDS
 

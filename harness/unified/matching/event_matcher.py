@@ -5,6 +5,7 @@ Unified Test Format: expectedEvent.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import ObjectId
@@ -18,8 +19,17 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.unified.matching.matcher import Entities
-    from harness.unified.model import ExpectedEvent, ExpectedEvents
+    from harness.unified.model import (
+        ExpectedEvent,
+        ExpectedEvents,
+        ExpectedLog,
+        ExpectedLogs,
+        ExpectedSpan,
+        ExpectedSpans,
+    )
     from mongowire.documents.marks import Location
+
+    Found = tuple[Mismatch, Location] | None
 
 
 def match_events(
@@ -111,3 +121,151 @@ _ASSERTIONS: Final[Mapping[str, Callable[[str, Any, Mapping[str, Any], Entities]
     "hasServiceId": _has_service_id,
     "hasServerConnectionId": _has_connection_id,
 }
+
+
+# Did a client log what a scenario expects? The first divergence, or None.
+#
+# Unified Test Format: expectedLogMessagesForClient.
+
+
+_LEFT_BY_REDACTION: Final = frozenset({"code", "codeName", "errorLabels"})
+
+
+def match_logs(
+    expected: ExpectedLogs, logged: Sequence[Event], *, entities: Entities
+) -> tuple[Mismatch, Location] | None:
+    """Return the first divergence of a client's messages, with the line of the message that was expected."""
+    actual = _judged(expected, logged, entities)
+    for index, want in enumerate(expected.messages):
+        if index == len(actual):
+            why = f"expected {want.data.get('message')!r}, but only {len(actual)} messages were logged"
+            return Mismatch(f"messages[{index}]", want.data, missing, why), want.location
+        found = match_log(want, actual[index], entities=entities)
+        if found is not None:
+            return found.below(f"messages[{index}]"), want.location
+    count = len(expected.messages)
+    if len(actual) > count and not expected.ignore_extra:
+        extra = actual[count].fields["data"]
+        first = extra.get("message")
+        why = f"expected {count} messages, got {len(actual)}; the first extra one is {first!r}"
+        return Mismatch(f"messages[{count}]", missing, dict(extra), why), expected.location
+    return None
+
+
+def has_enough(expected: ExpectedLogs, logged: Sequence[Event], *, entities: Entities) -> bool:
+    """Return whether a client has logged as many messages as are expected, whatever they say."""
+    return len(_judged(expected, logged, entities)) >= len(expected.messages)
+
+
+def _judged(expected: ExpectedLogs, logged: Sequence[Event], entities: Entities) -> list[Event]:
+    """Return the messages that are compared.
+
+    ignoreMessages: they are taken away first, also from among those that are expected.
+    """
+    return [
+        message
+        for message in logged
+        if all(match_log(each, message, entities=entities) is not None for each in expected.ignored)
+    ]
+
+
+def match_log(expected: ExpectedLog, actual: Event, *, entities: Entities) -> Mismatch | None:
+    """Return where one message differs; its data are a root document."""
+    fields = actual.fields
+    for name, value in (("level", expected.level), ("component", expected.component)):
+        if fields.get(name) != value:
+            return Mismatch(name, value, fields.get(name), f"expected {value}, got {fields.get(name)}")
+    found = match(expected.data, fields["data"], entities=entities)
+    if found is not None:
+        return found.below("data")
+    return _match_failure(expected, fields["data"])
+
+
+def _match_failure(expected: ExpectedLog, data: Mapping[str, Any]) -> Mismatch | None:
+    """Command Logging and Monitoring: Security. Of a server's error nothing secret may be left."""
+    wanted = expected.failure_is_redacted
+    if wanted is None:
+        return None
+    failure = data.get("failure", missing)
+    if failure is missing:
+        return Mismatch("data.failure", {}, failure, "is missing")
+    redacted = _is_redacted(failure)
+    if redacted == wanted:
+        return None
+    why = f"expected to be {'' if wanted else 'not '}redacted, got {failure!r}"
+    return Mismatch("data.failure", wanted, failure, why)
+
+
+def _is_redacted(failure: Any) -> bool:
+    """Drivers give a failure as a document, or as its text."""
+    if isinstance(failure, str):
+        try:
+            failure = json.loads(failure)
+        except ValueError:
+            return False
+    return isinstance(failure, dict) and failure.keys() <= _LEFT_BY_REDACTION
+
+
+# Does a client have the spans that a scenario expects? The first divergence, or None.
+#
+# Unified Test Format: expectedTracingMessagesForClient. Spans are a tree; those of one level are compared in
+# the order in which they began.
+
+
+def match_spans(expected: ExpectedSpans, spans: Sequence[Event], *, entities: Entities) -> Found:
+    """Return the first divergence of a client's spans, with the line of the span that was expected."""
+    tree = _Tree(spans, entities, ignore_extra=expected.ignore_extra)
+    return tree.match_level(expected.spans, tree.roots, expected.location)
+
+
+class _Tree:
+    """What a client has. A span whose parent is not the client's is a root."""
+
+    def __init__(self, spans: Sequence[Event], entities: Entities, *, ignore_extra: bool) -> None:
+        self._entities = entities
+        self._ignore_extra = ignore_extra
+        self.roots: list[Mapping[str, Any]] = []
+        self._nested: dict[Any, list[Mapping[str, Any]]] = {span.fields["id"]: [] for span in spans}
+        for span in spans:
+            self._nested.get(span.fields["parent"], self.roots).append(span.fields)
+
+    def match_level(
+        self, expected: Sequence[ExpectedSpan], actual: Sequence[Mapping[str, Any]], location: Location
+    ) -> Found:
+        """Compare the spans within one; each of the expected ones follows the one before it."""
+        left = list(actual)
+        for index, want in enumerate(expected):
+            found = self._match_next(want, left)
+            if found is not None:
+                return found[0].below(f"[{index}]"), found[1]
+        if left and not self._ignore_extra:
+            name = left[0]["name"]
+            why = f"expected {len(expected)} spans, got {len(actual)}; the first extra one is {name!r}"
+            return Mismatch(f"[{len(expected)}]", missing, name, why), location
+        return None
+
+    def _match_next(self, expected: ExpectedSpan, left: list[Mapping[str, Any]]) -> Found:
+        """Take spans away up to the one that is expected: the next, unless extra spans are ignored."""
+        first: Found = None
+        while left:
+            found = self._match(expected, left.pop(0))
+            if found is None:
+                return None
+            first = first or found
+            if not self._ignore_extra:
+                break
+        gone = Mismatch(
+            "", expected.name, missing, f"expected a span {expected.name!r}, but there is no more"
+        )
+        return first or (gone, expected.location)
+
+    def _match(self, expected: ExpectedSpan, actual: Mapping[str, Any]) -> Found:
+        name = actual["name"]
+        if name != expected.name:
+            why = f"expected {expected.name!r}, got {name!r}"
+            return Mismatch("name", expected.name, name, why), expected.location
+        found = match(dict(expected.attributes), actual["attributes"], entities=self._entities)
+        if found is not None:
+            return found.below("attributes"), expected.location
+        below = self.match_level(expected.nested, self._nested[actual["id"]], expected.location)
+        return None if below is None else (below[0].below("nested"), below[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.errors import ScenarioError
-from harness.unified.operations import bucket, client, collection, cursor, database, loop, session, testrunner
+from harness.unified.operations import client, collection, database, loop, testrunner
 from harness.unified.operations.spec import Context, OperationSpec, ResultComparison, merge
 from mongowire.documents.errors import did_you_mean
 
@@ -25,9 +25,9 @@ OPERATIONS: Final[Mapping[tuple[EntityKind, str], OperationSpec]] = merge(
     client.ENCRYPTION,
     database.TABLE,
     collection.TABLE,
-    session.TABLE,
-    cursor.TABLE,
-    bucket.TABLE,
+    client.SESSION_TABLE,
+    collection.CURSOR_TABLE,
+    database.BUCKET_TABLE,
 )
 
 

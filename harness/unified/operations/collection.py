@@ -5,9 +5,10 @@ Unified Test Format: Collection Operations.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from harness.adapters.base import EntityKind, Feature
+from harness.adapters.base import EntityKind, Feature, OperationFailed
 from harness.unified.arguments import signature
 from harness.unified.errors import ScenarioError
 from harness.unified.operations.client import STREAM_OPTIONS
@@ -17,6 +18,7 @@ from harness.unified.operations.spec import OperationSpec, ResultComparison, fam
 if TYPE_CHECKING:
     from harness.adapters.base import Invocation
     from harness.unified.operations.spec import Context
+
 
 _EVERY = "comment maxTimeMS rawData session timeoutMS"
 _FIND = (
@@ -120,4 +122,23 @@ TABLE = (
         _find_and_modify,
     ),
     OperationSpec("bulkWrite", _COLLECTION, signature("requests", f"ordered {_WRITE}"), _bulk_write),
+)
+
+
+# Operations on cursors and change streams.
+
+
+CURSORS = (EntityKind.FIND_CURSOR, EntityKind.COMMAND_CURSOR, EntityKind.CHANGE_STREAM)
+
+
+async def _close(context: Context, call: Invocation[Any]) -> None:
+    """Drivers differ in what they say of a failed killCursors, so nothing is said."""
+    with suppress(OperationFailed):
+        await forward(context, call)
+
+
+CURSOR_TABLE = (
+    OperationSpec("iterateUntilDocumentOrError", CURSORS, signature(), forward),
+    OperationSpec("iterateOnce", CURSORS, signature(), forward),
+    OperationSpec("close", CURSORS, signature("", "timeoutMS"), _close, result=ResultComparison.NOTHING),
 )

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from harness.unified.entities import Entity
     from harness.unified.matching.comparison import Comparison
     from harness.unified.model import Case, Operation
-    from harness.unified.server_side.comparison import AttemptComparison
-    from harness.unified.server_side.section_rows import SectionComparison
+    from harness.unified.server_side.comparison import AttemptComparison, SectionComparison
 
 
 class ResultComparison(Enum):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from harness.unified.errors import ScenarioError
 from harness.unified.matching.matcher import Mismatch, match
 from harness.unified.outcome import CaseFailedError
+from harness.unified.server_side.comparison import SectionComparison, SectionRow, as_text, whole_ms
 from harness.unified.server_side.metrics import server_names
 from harness.unified.server_side.rules import EDITIONS
-from harness.unified.server_side.section_rows import SectionComparison, SectionRow, as_text, in_ms
 from harness.unified.server_side.seen import connections_of
 
 if TYPE_CHECKING:
@@ -115,12 +115,12 @@ class ConnectionComparison(SectionComparison):
 def described(connection: ConnectionLife, began: float) -> str:
     """Return the life of a connection as one line; instants are in ms from `began`."""
     seen, established = connection.seen, connection.established - connection.seen.accepted
-    handshake = "never established" if established == inf else f"established in {in_ms(established)}"
+    handshake = "never established" if established == inf else f"established in {whole_ms(established)}"
     carried = ", ".join((*connection.authentication, *connection.commands[1:])) or "no command"
     ended = "left open"
     if connection.closed_by != NOBODY:
-        ended = f"closed by the {connection.closed_by} at {in_ms(seen.closed - began)}"
-    return f"{connection.name}, at {in_ms(seen.accepted - began)}: {handshake}; {carried}; {ended}"
+        ended = f"closed by the {connection.closed_by} at {whole_ms(seen.closed - began)}"
+    return f"{connection.name}, at {whole_ms(seen.accepted - began)}: {handshake}; {carried}; {ended}"
 
 
 def judge_connections(

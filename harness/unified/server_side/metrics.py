@@ -15,7 +15,7 @@ from harness.unified.errors import ScenarioError
 from harness.unified.matching.matcher import Mismatch, match, missing
 from harness.unified.model import UNSET
 from harness.unified.outcome import CaseFailedError
-from harness.unified.server_side.section_rows import SectionComparison, SectionRow, as_text
+from harness.unified.server_side.comparison import SectionComparison, SectionRow, as_text
 from harness.unified.server_side.seen import StatusSnapshot
 from mongowire.documents.errors import did_you_mean
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakeserver.deployment.records.folding import FEW, folded, lines_of
+from fakeserver.deployment.records.journal import FEW, folded, lines_of
 
 Document = dict[str, Any]
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakeserver import ClusterSpec
-from fakeserver.deployment.records.attempts import operations_of, retried
 from fakeserver.deployment.records.events import (
     KINDS,
     ConnectionAccepted,
@@ -33,6 +32,7 @@ from fakeserver.deployment.records.events import (
 )
 from fakeserver.deployment.records.journal import COMMAND_FINISHED, Journal, JournalFile
 from fakeserver.deployment.records.journal_search import Criteria, covers, near_misses
+from fakeserver.deployment.records.operations import operations_of, retried
 from fakeserver.deployment.records.record import Origin
 from harness.sim import run_virtual
 from mongowire.connection import WireConnection

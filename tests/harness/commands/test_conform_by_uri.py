@@ -10,7 +10,7 @@ from served import served
 
 from fakeserver import ClusterSpec, UserSpec
 from fakeserver.assembly.background import BackgroundCluster
-from harness.deployments.survey import DeploymentError
+from harness.deployments.external import DeploymentError
 from harness.running import run
 from harness.running.plan import Settings
 from harness.running.result import ExitCode

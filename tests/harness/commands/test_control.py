@@ -13,7 +13,7 @@ from fakeserver.control.verbs.table import VERBS
 from harness.cli import SUBCOMMANDS, cli
 from harness.commands.control import commands
 from harness.commands.options.rule import rule_of
-from harness.commands.output.documents import show
+from harness.commands.output import show
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

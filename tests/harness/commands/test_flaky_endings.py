@@ -11,10 +11,9 @@ import pytest
 from harness.commands.conform import command
 from harness.commands.options.common import Options
 from harness.commands.options.flaky import repeats_of
-from harness.deployments.survey import DeploymentError
-from harness.flake_lab import run as lab_run
-from harness.flake_lab.lab import Repeats
-from harness.flake_lab.run import LabRun
+from harness.deployments.external import DeploymentError
+from harness.flake_lab import lab as lab_run
+from harness.flake_lab.lab import LabRun, Repeats
 from harness.report.outputs import Outputs, ResultFiles
 from harness.report.terminal import Style
 from harness.running.expectations import Expectations

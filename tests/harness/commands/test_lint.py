@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fakeserver.control.scenario.bundled import FOLDER
+from fakeserver.control.scenario.building import FOLDER
 from harness.formats.grammar import SCHEMAS
 from harness.lint.engine import lint_file, lint_files
 from harness.lint.rules import READING, RULES

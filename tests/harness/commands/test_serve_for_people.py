@@ -9,11 +9,11 @@ import click
 import pytest
 from terminals import at_a_terminal
 
-from fakeserver.cli.at_terminal import errors_only, link, told
+from fakeserver.cli.running import errors_only, link, told
 from fakeserver.control.client import ServerStatus
 from fakeserver.control.registry import RegistryEntry
-from harness.commands.servers import open as opening
-from harness.commands.servers.ls import row
+from harness.commands.servers import background as opening
+from harness.commands.servers.background import row
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

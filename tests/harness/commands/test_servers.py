@@ -15,7 +15,7 @@ from fakeserver import ClusterSpec
 from fakeserver.control.registry import Registry, RegistryEntry
 from harness.cli import cli
 from harness.commands.options.starting import starting_of
-from harness.commands.output.expansions import write_expansions
+from harness.commands.servers.background import write_expansions
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:

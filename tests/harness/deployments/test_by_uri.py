@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.deployments.by_uri import ExternalUris
+from harness.deployments.external import ExternalUris
 
 DEPLOYMENT = {"MONGODB_URI": "mongodb://a"}
 BALANCERS = {"SINGLE_MONGOS_LB_URI": "mongodb://one", "MULTI_MONGOS_LB_URI": "mongodb://all"}

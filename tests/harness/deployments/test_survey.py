@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.deployments.survey import DeploymentError, DeploymentSurvey, survey
+from harness.deployments.external import DeploymentError, DeploymentSurvey, survey
 from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:

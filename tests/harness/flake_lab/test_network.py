@@ -21,7 +21,7 @@ from mongowire.messages import OpMsg
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from harness.flake_lab.disturbance import Disturbance
+    from harness.flake_lab.schedule import Disturbance
     from harness.testing.peers import AcceptedStreams
     from harness.testing.worlds import Run, Scenario
     from mongowire.ports import Clock, Network, Stream

@@ -8,8 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from schedules import schedules
 
-from harness.flake_lab.disturbance import Disturbance
-from harness.flake_lab.schedule import STEPS, FlakeSchedule, Start, Way, draw, parse
+from harness.flake_lab.schedule import STEPS, Disturbance, FlakeSchedule, Start, Way, draw, parse
 from harness.flake_lab.shrink import search
 from mongowire.system import SeededRng
 

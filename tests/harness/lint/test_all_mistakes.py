@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.lint.engine import lint_file
-from harness.lint.excerpt import excerpt
-from harness.lint.findings import Finding
+from harness.lint.findings import Finding, excerpt
 from harness.lint.fixing import fix_file
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.pages import chart, style
-from harness.pages.chart import Bars, Instant, Level, Line, Panel, Span
-from harness.pages.scale import Scale, around, written
+from harness.pages import chart, markup
+from harness.pages.chart import Bars, Instant, Level, Line, Panel, Scale, Span, around, written
 
 SVG = "{http://www.w3.org/2000/svg}"
 PANEL = Panel(
@@ -146,9 +145,9 @@ def test_values_are_written_short(value: float, text: str) -> None:
 
 
 def test_every_colour_of_the_sheets_is_in_the_palette_in_light_and_dark() -> None:
-    light, _, dark = style.palette().partition("@media")
+    light, _, dark = markup.palette().partition("@media")
     for name in ("page", "chart", "sequence"):
-        used = set(re.findall(r"var\((--[\w-]+)\)", style.sheet(name)))
+        used = set(re.findall(r"var\((--[\w-]+)\)", markup.sheet(name)))
         fonts = {"--mono", "--sans"}
         assert used - set(re.findall(r"(--[\w-]+):", light)) == set(), name
         assert used - fonts - set(re.findall(r"(--[\w-]+):", dark)) == set(), name

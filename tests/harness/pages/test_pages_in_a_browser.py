@@ -20,17 +20,16 @@ from harness.pages import frame
 from harness.report.matrix import Matrix
 from harness.report.page import build
 from harness.report.rules import page as rules_page
-from harness.report.rules.notes import shown
+from harness.report.rules.rulebook import shown
 from harness.report.rules.table import RuleTable
 from harness.running.plan import Item
 from harness.sim.article import files
 from harness.sim.article.parameters import Strategy
-from harness.sim.claims.catalogue import CLAIMS
-from harness.sim.claims.measuring import measure, report, section
+from harness.sim.claims import CLAIMS, measure, report, section
 from harness.sim.swarm import judging, run
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.timeline import page_of
-from harness.sim.sweep.page import page as sweep_page
+from harness.sim.sweep.summary import page as sweep_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

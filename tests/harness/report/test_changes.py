@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from made_results import REAL, result
 
-from harness.report.changes import Change, RunOutcomes, changes_between, is_worse
+from harness.report.matrix import Change, RunOutcomes, changes_between, is_worse
 from harness.report.results_file import ResultsWriter
 from harness.running.result import ExitCode, ResultStatus
 

@@ -14,8 +14,7 @@ from harness.cli import cli
 from harness.report import terminal
 from harness.report.results_file import RunHeader
 from harness.report.rules import page
-from harness.report.rules.notes import notes, shown
-from harness.report.rules.rulebook import Rule, rules
+from harness.report.rules.rulebook import Rule, notes, rules, shown
 from harness.report.rules.table import Driver, RuleTable, RuleVerdict
 from harness.running.discovery import bundled_root, discover
 from harness.running.plan import Settings, loaded

@@ -7,7 +7,7 @@ from browsing import MISSING, Page, browser
 from made_results import REAL, failed, result
 
 from harness.report.rules import page as rules_page
-from harness.report.rules.notes import shown
+from harness.report.rules.rulebook import shown
 from harness.report.rules.table import RuleTable
 
 if TYPE_CHECKING:

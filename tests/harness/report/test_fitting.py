@@ -8,15 +8,15 @@ import pytest
 from made_results import REAL, failed, retried
 from terminals import at_a_terminal
 
-from harness.commands.output import documents
+from harness.commands import output as documents
 from harness.explaining.journal import two_columns
 from harness.report import fitting, terminal
 from harness.report.fitting import aligned, length, wrapped
+from harness.sim import claims as catalogue
 from harness.sim.article.parameters import ArticleParameters, Strategy
 from harness.sim.article.prints import client_lines, table
 from harness.sim.article.scenario import run_model
-from harness.sim.claims import measuring
-from harness.sim.claims.catalogue import CLAIMS
+from harness.sim.claims import CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ def test_a_claim_fits(width: int) -> None:
         for side in claim.sides
     ]
     report = {"clients": 1000, "capacity": 100.0, "seed": 0, "sides": sides}
-    assert widest(fitted(measuring.table(claim, report, width).splitlines(), width)) <= width
+    assert widest(fitted(catalogue.table(claim, report, width).splitlines(), width)) <= width
 
 
 def test_a_pipe_has_no_width() -> None:

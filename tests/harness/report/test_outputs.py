@@ -15,7 +15,7 @@ from harness.adapters.base import Event
 from harness.explaining.journal import CaseTimeline, file_name, two_columns
 from harness.explaining.text import one_line, shortened
 from harness.report import junit, terminal
-from harness.report.jsonl import JsonLines
+from harness.report.results_file import JsonLines
 from harness.running.plan import Item, Settings
 from harness.running.result import Moment, Result, ResultStatus, Row, Tally
 

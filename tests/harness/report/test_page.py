@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 from made_results import HOSTILE, REAL, VIRTUAL, every_status, failed, result, retried
 
-from harness.commands.report import command as report_command
-from harness.pages import style
+from harness.commands.report import report as report_command
+from harness.pages import markup
 from harness.report.matrix import CaseKey, Matrix, details_of
 from harness.report.page import build
 from harness.report.results_file import ResultsWriter
@@ -175,7 +175,7 @@ def test_the_parts_of_the_page_cannot_end_it_early() -> None:
     page = page_of((REAL, [result()]))
     assert page.count("</style>") == 1
     assert page.count("{{") == 0
-    assert "</" not in style.palette() + style.sheet("page") + style.sheet("sequence")
+    assert "</" not in markup.palette() + markup.sheet("page") + markup.sheet("sequence")
 
 
 def test_the_same_results_give_the_same_page() -> None:

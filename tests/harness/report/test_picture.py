@@ -9,7 +9,7 @@ from made_results import HOSTILE, answered, asked, hit, marked, retried, served
 
 from harness.explaining.journal import TimelineEvent
 from harness.explaining.sequence import Lane, RowKind, read
-from harness.pages import style
+from harness.pages import markup
 from harness.report.picture import drawing, svg
 from harness.running.result import Moment
 
@@ -153,7 +153,7 @@ def test_a_picture_is_a_file_of_its_own_with_a_title_and_a_description() -> None
     assert (
         root.findtext(f"{NAMESPACE}desc") == "commands: 2, failed: 1, retries: 1, fail point hits: 1; 206 ms"
     )
-    assert root.findtext(f"{NAMESPACE}style") == style.palette() + style.sheet("sequence")
+    assert root.findtext(f"{NAMESPACE}style") == markup.palette() + markup.sheet("sequence")
     assert root.get("role") == "img"
 
 

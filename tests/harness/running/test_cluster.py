@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.running.cluster import INSTALL, ClusterError, on_cluster
-from harness.running.cluster_pool import ClusterPool
+from harness.running.cluster import INSTALL, ClusterError, ClusterPool, on_cluster
 from harness.running.discovery import bundled_root, discover
 from harness.running.plan import Settings, load_all, plan
 from harness.running.run import run_items

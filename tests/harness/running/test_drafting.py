@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.running import expectations
-from harness.running.drafting import drafted, failures, write_draft
-from harness.running.expectations import ExpectationsError
+from harness.running.expectations import ExpectationsError, drafted, failures, write_draft
 from harness.running.result import Result, ResultStatus
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from fakeserver import ClusterSpec, UserSpec
 from fakeserver.assembly.background import BackgroundCluster
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS
-from harness.deployments.by_uri import ExternalUris, introduce
-from harness.deployments.survey import DeploymentError
+from harness.deployments.external import DeploymentError, ExternalUris, introduce
 from harness.running import expectations, interruption
 from harness.running.discovery import bundled_root, discover
 from harness.running.executor import ExecutorParts, ItemExecutor

@@ -9,7 +9,7 @@ import pytest
 
 from harness.adapters.base import LOG_MESSAGE, Event
 from harness.unified.entities import ClientEntity, EntityMap
-from harness.unified.matching.log_matcher import match_logs
+from harness.unified.matching.event_matcher import match_logs
 from harness.unified.model import ExpectedLog, ExpectedLogs
 from harness.unified.observation import logged, observed
 from mongowire.documents.marks import Location

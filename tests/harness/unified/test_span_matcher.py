@@ -9,7 +9,7 @@ import pytest
 
 from harness.adapters.base import SPAN, Event
 from harness.unified.entities import ClientEntity, EntityMap
-from harness.unified.matching.span_matcher import match_spans
+from harness.unified.matching.event_matcher import match_spans
 from harness.unified.model import ExpectedSpan, ExpectedSpans
 from harness.unified.observation import observed, traced
 from mongowire.documents.marks import Location

@@ -11,7 +11,7 @@ from played import Play, play
 import fakeserver
 from driver import AsyncClient
 from driver.errors import ServerSelectionTimeoutError
-from fakeserver.control.scenario.bundled import bundled
+from fakeserver.control.scenario.building import bundled
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:

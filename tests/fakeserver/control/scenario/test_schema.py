@@ -9,8 +9,7 @@ import jsonschema_rs
 import pytest
 
 from fakeserver.control.scenario import building
-from fakeserver.control.scenario.building import build
-from fakeserver.control.scenario.bundled import bundled
+from fakeserver.control.scenario.building import build, bundled
 from fakeserver.control.scenario.loader import read, read_text
 from fakeserver.control.scenario.schema import schema
 from fakeserver.control.verbs.form import snake

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakeserver.control.web.history import KEPT_SECONDS, RequestHistory
+from fakeserver.control.web.tally import KEPT_SECONDS, RequestHistory
 
 
 def taken(*requests: tuple[float, str, float | None]) -> RequestHistory:

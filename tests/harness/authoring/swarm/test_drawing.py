@@ -13,10 +13,9 @@ from harness.adapters.base import Feature
 from harness.adapters.registry import EDITIONS
 from harness.authoring.swarm.answers import BASES, FINAL, RETRYABLE, SHUTDOWNS, STATE_CHANGES
 from harness.authoring.swarm.drawing import TARGETS, draw
-from harness.authoring.swarm.driver import driver_of
 from harness.authoring.swarm.faults import KINDS
 from harness.authoring.swarm.scenario import flow, text_of
-from harness.authoring.swarm.work import OTHERS, READS, WRITES, Numbers
+from harness.authoring.swarm.work import OTHERS, READS, WRITES, Numbers, driver_of
 from harness.running.plan import loaded
 from harness.unified.model import Case
 from harness.unified.server_side.oracles import ALL, ORACLES

@@ -15,9 +15,9 @@ from driver.policy.backpressure import Backoff
 from driver.policy.retry import RetryPolicy
 from harness.adapters.registry import EDITIONS
 from harness.authoring.swarm.drawing import draw
-from harness.authoring.swarm.driver import driver_of
 from harness.authoring.swarm.running import SwarmRunner
-from harness.authoring.swarm.shrinking import broken_by, shrink
+from harness.authoring.swarm.session import broken_by, shrink
+from harness.authoring.swarm.work import driver_of
 from harness.running.plan import Settings
 from harness.running.result import ExitCode, ResultStatus
 

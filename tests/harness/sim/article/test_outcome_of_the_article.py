@@ -15,7 +15,7 @@ from harness.sim.article.prints import table
 from harness.sim.article.scenario import run_model
 
 if TYPE_CHECKING:
-    from harness.sim.article.trial import ArticleTrial
+    from harness.sim.article.scenario import ArticleTrial
 
 PAGE = Path(__file__).parents[4] / "docs" / "SIMULATION.md"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.sim.article.intervals import ARTICLE_CURVES, intervals
 from harness.sim.article.parameters import ArticleParameters
+from harness.sim.article.pictures import ARTICLE_CURVES, intervals
 from harness.sim.article.prints import duration
 from mongowire.system import SeededRng
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.overload.policy import Settings
-from harness.sim.claims.catalogue import CLAIMS
-from harness.sim.claims.measuring import SimulatedGovernor, measure, report
+from harness.sim.claims import CLAIMS, SimulatedGovernor, measure, report
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.running import run
 

@@ -19,7 +19,7 @@ from harness.sim.article.scenario import scenario_of
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import ConnectionLimit, Open, Outage, RequestLimit, Scenario, Servers, Service
 from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed
-from harness.sim.virtual_fleet.playing import play
+from harness.sim.virtual_fleet import play
 
 
 def test_coroutines_over_the_real_objects_take_the_course_of_the_columns() -> None:

@@ -13,8 +13,7 @@ from sizes import size
 from harness.sim.swarm import judging
 from harness.sim.swarm.checkers import Violation
 from harness.sim.swarm.drawing import draw
-from harness.sim.swarm.judging import judge, shrink, trace_of, verdict_of
-from harness.sim.swarm.many import judged
+from harness.sim.swarm.judging import judge, judged, shrink, trace_of, verdict_of
 from harness.sim.swarm.run import perform
 from harness.sim.swarm.schedule import FAULTS, parse
 from harness.sim.swarm.timeline import page_of, text_of

@@ -1,7 +1,8 @@
-"""Documents of a server on standard output: as lines for people, or as one line of JSON."""
+"""Output that commands share: documents of a server, for people or as JSON, and errors about user files."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,3 +65,15 @@ def _lines(document: Mapping[str, Any], indent: str = "", *, width: int | None =
             yield from (f"{indent}  {line}" for line in table(value, room))
         else:
             yield f"{indent}{name}: {_shown(value)}"
+
+
+# The end of a command for errors about the user's files.
+
+
+@contextmanager
+def bad_input(*errors: type[Exception]) -> Iterator[None]:
+    """Turn errors about what the user named into `click.ClickException`, which ends with exit code 2."""
+    try:
+        yield
+    except errors as error:
+        raise click.ClickException(str(error)) from error

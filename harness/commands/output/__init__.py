@@ -1,1 +1,0 @@
-"""Output that commands share: documents, errors, expansions."""
