@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 SIMULATIONS: Final[Mapping[str, str]] = {
     "governed": "Measure the policies of `govern` through a step, a ramp and a spike.",
     "claim": "Measure what the specifications claim of overload.",
+    "rate-limiter": "Say from your numbers whether to limit requests, and at what rate.",
     "overload": "Measure goodput under ten times the load, with four defences.",
     "probing": "Measure where throughput probing settles.",
     "sweep": "Run a grid of scenarios on all cores, or on a cluster.",
@@ -33,7 +34,9 @@ class _Simulations(click.Group):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in SIMULATIONS:
             return None
-        command: click.Command = import_module(f"harness.commands.simulations.{cmd_name}").command
+        command: click.Command = import_module(
+            f"harness.commands.simulations.{cmd_name.replace('-', '_')}"
+        ).command
         return with_examples(command, f"simulate {cmd_name}")
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

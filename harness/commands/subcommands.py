@@ -112,7 +112,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "demo": ("demo", "demo --open --for 2m"),
     "drill": (
         "drill -- npm test",
-        "drill --failover 10s --for 1m -- python app.py",
+        "drill --failover 10s --for 1m --html drill.html -- python app.py",
         "drill --latency 200ms --lost 1% -- go test ./...",
         "drill --shed 5% --for 15m --topology sharded --json summary.json -- ./app",
     ),
@@ -124,7 +124,11 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "explain": ("explain --last-failed", "explain retryable-writes::insert --html case.html"),
     "fail-point": ("fail-point ls",),
-    "govern": ("govern mongodb://localhost:27017", "govern mongodb://localhost:27017 --interval 500ms"),
+    "govern": (
+        "govern mongodb://localhost:27017",
+        "govern mongodb://localhost:27017 --policy observe --seconds 10m --html readings.html",
+        "govern mongodb://localhost:27017 --capacity 2000/s --timeout 2s",
+    ),
     "hunt": ("hunt --budget 3m -- npm test", "hunt --budget 60s --junit hunt.xml -- pytest"),
     "journal": ("journal --command find --limit 20", "journal --follow"),
     "limits": ("limits --requests 20/s", "limits --off"),
@@ -151,6 +155,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "simulate overload": ("simulate overload --seconds 20s --plot overload.svg",),
     "simulate probing": ("simulate probing --start 10 --seconds 20s",),
     "simulate swarm": ("simulate swarm --seeds 100", "simulate swarm --replay 7"),
+    "simulate rate-limiter": (
+        "simulate rate-limiter --capacity 2000/s --peak 4500/s --clients 20000 --timeout 2s",
+        "simulate rate-limiter --capacity 300/s --peak 500/s --clients 400 --timeout 5s --html limit.html",
+    ),
     "simulate sweep": ("simulate sweep --grid grid.yml --csv results.csv",),
     "start": (
         "start -t replicaset --id shop",

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,10 @@ from fakeserver.control.scenario.model import RuleOrFault, Scenario, TimelineEnt
 from fakeserver.control.scenario.triggers import Instant
 from fakeserver.control.verbs.table import VERBS
 from harness.deployments.launching import run_program
-from harness.overload.operations import FoldedRecord
+from harness.overload.operations import FoldedRecord, SecondOfTotals
+from harness.pages import frame
+from harness.pages.chart import Line, Panel
+from harness.pages.markup import escaped
 from mongowire.documents.errors import ControlError
 from mongowire.system import SystemClock, TcpNetwork
 
@@ -125,6 +129,7 @@ class Summary:
     drill: Drill
     exit_code: int
     totals: OperationTotals
+    seconds: Mapping[int, SecondOfTotals] = field(default_factory=dict)
 
     def to_document(self) -> dict[str, Any]:
         """Return it as a document of plain values; times are in milliseconds."""
@@ -165,6 +170,66 @@ class Summary:
             )
         return lines
 
+    def page(self, program: Sequence[str], verdict: Mapping[str, Any]) -> str:
+        """Return the page of a drill with a program, and of the verdict on it."""
+        total = self.totals.total
+        seal = "bad" if self.exit_code else "good"
+        told = "".join(f"<li>{escaped(line.strip())}</li>" for line in verdict["lines"])
+        sections = [
+            frame.section(
+                "Verdict",
+                f'<p><span class="seal {seal}">exit code {self.exit_code}</span>'
+                f" {total.errors} of {total.operations} operations reached the application as errors</p>\n",
+                f"<ul>{told}</ul>\n",
+            )
+        ]
+        if self.seconds:
+            sections.append(frame.section("Over time", frame.panels([self._panel()], title="Over time")))
+        rows = [(name, *each.cells()) for name, each in [*sorted(self.totals.commands.items()), *self._all()]]
+        if rows:
+            operations = frame.table(_OPERATIONS, rows, caption="Operations by command")
+            sections.append(frame.section("Operations of the application", operations))
+        failed = self.totals.to_document()["failed"]
+        if failed:
+            failures = [(each["command"], str(each["error"]), str(each["count"])) for each in failed]
+            table = frame.table(
+                ("command", "error", "times"), failures, caption="What the application was told", words=(0, 1)
+            )
+            sections.append(frame.section("Errors that reached the application", table))
+        return frame.page("A drill", sections, facts=f"{shlex.join(program)}: {self.drill}")
+
+    def _all(self) -> list[tuple[str, CommandTotals]]:
+        return [("all", self.totals.total)] if self.totals.commands else []
+
+    def _panel(self) -> Panel:
+        """Return the chart of what was new in each second of the drill."""
+        first, last = min(self.seconds), max(self.seconds)
+        every = [self.seconds.get(at, SecondOfTotals()) for at in range(first, last + 1)]
+        drawn = {
+            "requests": ("s1", [each.requests for each in every]),
+            "refused for overload": ("rejected", [each.refused for each in every]),
+            "errors of the application": ("error", [each.errors for each in every]),
+        }
+        return Panel(
+            title="Requests and errors",
+            x="seconds",
+            y="per second",
+            lines=[
+                Line(
+                    name,
+                    [(float(at), float(count)) for at, count in enumerate(counts)],
+                    colour,
+                    dash,
+                )
+                for dash, (name, (colour, counts)) in enumerate(drawn.items())
+            ],
+            x_least=0.0,
+            x_most=float(max(len(every) - 1, 1)),
+        )
+
+
+_OPERATIONS: Final = ("command", "operations", "errors", "attempts per success", "longest wait")
+
 
 def run(
     drill: Drill, program: Sequence[str], ended: Callable[[Summary, DistantControl], int] | None = None
@@ -178,7 +243,7 @@ def run(
     with BackgroundCluster(drill.scenario(), network=record) as cluster:
         code = run_program(program, {**os.environ, _VARIABLE: cluster.uri})
         record.totals.finish()
-        summary = Summary(drill, code, record.totals)
+        summary = Summary(drill, code, record.totals, record.seconds)
         return summary if ended is None else replace(summary, exit_code=ended(summary, cluster.control))
 
 

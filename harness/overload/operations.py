@@ -20,14 +20,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
+class SecondOfTotals:
+    """What was new in a second: requests, those refused for overload, errors that reached the application."""
+
+    requests: int = 0
+    refused: int = 0
+    errors: int = 0
+
+
+@dataclass(slots=True)
 class FoldedRecord(WireRecord):
     """A record of the wire that keeps totals only, so that it may be long."""
 
     totals: OperationTotals = field(default_factory=OperationTotals)
+    seconds: dict[int, SecondOfTotals] = field(default_factory=dict)
+    """What was new in each second, by its number on the clock of the record."""
 
     def enter(self, entry: Entry) -> None:
         """Fold the next entry into the totals."""
-        fold(entry, self.totals)
+        totals = self.totals
+        before = totals.requests, totals.overloaded, totals.failures.total()
+        fold(entry, totals)
+        after = totals.requests, totals.overloaded, totals.failures.total()
+        if after != before:
+            second = self.seconds.setdefault(int(entry.at), SecondOfTotals())
+            second.requests += after[0] - before[0]
+            second.refused += after[1] - before[1]
+            second.errors += after[2] - before[2]
 
 
 def fold(entry: Entry, totals: OperationTotals) -> None:

@@ -103,10 +103,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A server under a load, governed by a new policy if there is one. `patience` is the clients'."""
+    """A server under a load, governed by a new policy if there is one. `patience` is the clients'.
+
+    A maker that returns None has a governor that only looks.
+    """
 
     plan: Plan
-    policy: Callable[[], Policy] | None = None
+    policy: Callable[[], Policy | None] | None = None
     capacity: Capacity = field(default_factory=Capacity)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     patience: float = 1.0

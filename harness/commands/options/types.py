@@ -36,8 +36,10 @@ __all__ = [
     "Jobs",
     "Milliseconds",
     "Number",
+    "Rate",
     "Seconds",
     "SeedNumber",
+    "Share",
     "Text",
     "Word",
 ]
@@ -106,10 +108,8 @@ class Duration(click.ParamType[float]):
     in_seconds: ClassVar[bool] = False
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from mongowire.documents.arguments import duration, seconds  # noqa: PLC0415 - help needs none
-
         try:
-            found = seconds(value) if self.in_seconds else duration(value)
+            found = _read("seconds" if self.in_seconds else "duration", value)
         except ControlError as error:
             self.fail(str(error), param, ctx)
         if not found:
@@ -130,6 +130,41 @@ class Milliseconds(Duration):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         return max(1, round(1000 * super().convert(value, param, ctx)))
+
+
+class Rate(click.ParamType[float]):
+    """A rate above 0 with its unit, as events a second: 20/s, 100/min."""
+
+    name = "RATE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            found = _read("rate", value)
+        except ControlError as error:
+            self.fail(str(error), param, ctx)
+        if not found:
+            self.fail(f"{value} is not above 0", param, ctx)
+        return found
+
+
+class Share(click.ParamType[float]):
+    """A number from 0 to 1, or a percentage: 0.02, 2%."""
+
+    name = "SHARE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return _read("share", value)
+        except ControlError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _read(kind: str, value: Any) -> float:
+    """Read a value as the verbs of a deployment read theirs. Raises `ControlError`."""
+    from mongowire.documents import arguments  # noqa: PLC0415 - help needs none
+
+    read: Callable[[Any], float] = getattr(arguments, kind)
+    return read(value)
 
 
 class Number(click.ParamType[float]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,15 +12,15 @@ from fakeserver.assembly.description import describe
 from fakeserver.cli.values import OneOf
 from fakeserver.deployment.spec import Topology, topology_name
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
-from harness.commands.options.types import Duration, SeedNumber
+from harness.commands.options.types import Duration, SeedNumber, Share
 from harness.commands.options.verdict import Telling, verdict_options
 from harness.commands.output import bad_input
+from harness.commands.simulations.reporting import html_option, write_file
 from harness.report.outputs import writing
-from mongowire.documents.arguments import share
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from pathlib import Path
 
     from fakeserver.control.control import DistantControl
@@ -30,24 +30,10 @@ if TYPE_CHECKING:
 _SHED: Final = 0.02
 
 
-class _Read(click.ParamType[float]):
-    """A value with a unit, read as the verbs of a deployment read theirs."""
-
-    def __init__(self, name: str, read: Callable[[Any], float]) -> None:
-        self.name = name
-        self._read = read
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return self._read(value)
-        except ControlError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command("drill", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
     "--shed",
-    type=_Read("SHARE", share),
+    type=Share(),
     help="Share of the requests to refuse: 2%, 0.02.  [default: 2%, unless something else goes wrong]",
 )
 @click.option(
@@ -58,7 +44,7 @@ class _Read(click.ParamType[float]):
 @click.option("--latency", type=Duration(), help="Time that every request takes longer: 200ms.")
 @click.option(
     "--lost",
-    type=_Read("SHARE", share),
+    type=Share(),
     help="Share of the replies that are lost with their connection, after the request has run: 1%.",
 )
 @click.option(
@@ -86,6 +72,7 @@ class _Read(click.ParamType[float]):
     show_default=True,
     help="MongoDB release to imitate.",
 )
+@html_option
 @verdict_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
 def command(
@@ -97,6 +84,7 @@ def command(
     lost: float | None,
     seed: int,
     seconds: float | None,
+    html: Path | None,
     unmet: str,
     trace: Path | None,
     file: Path | None,
@@ -119,7 +107,7 @@ def command(
         raise click.ClickException(f"{words[0]}: no such command")
     from harness.overload.drill import Drill, run  # noqa: PLC0415 - a help text needs no driver and no server
 
-    for each in (file, trace):
+    for each in (file, trace, html):
         if each is not None:
             with writing(each):  # before COMMAND runs, which may be for long
                 if not each.parent.exists():
@@ -132,10 +120,12 @@ def command(
         spec = describe(described | {"seed": seed}).spec
         drill = Drill(spec, shed, seed, seconds, latency or 0.0, failover or 0.0, lost or 0.0)
     with bad_input(OSError, ControlError):
-        return run(drill, words, partial(_ended, telling)).exit_code
+        return run(drill, words, partial(_ended, telling, html, words)).exit_code
 
 
-def _ended(telling: Telling, summary: Summary, control: DistantControl) -> int:
+def _ended(
+    telling: Telling, html: Path | None, words: Sequence[str], summary: Summary, control: DistantControl
+) -> int:
     """Tell how the drill ended, and return the exit code."""
     code, verdict = summary.exit_code, control.verdict()
     judged = telling.code(code, verdict, judges=True)
@@ -146,4 +136,5 @@ def _ended(telling: Telling, summary: Summary, control: DistantControl) -> int:
         code=code,
         judged=judged,
     )
+    write_file(html, lambda: summary.page(words, verdict))
     return judged

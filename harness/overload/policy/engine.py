@@ -39,16 +39,17 @@ def _several_hosts(uri: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was seen at an instant, and what was set then."""
+    """What was seen at an instant, and what was set then: nothing without a policy."""
 
     at: float
     sample: Sample
-    settings: Settings
+    settings: Settings | None
 
 
 class Governor:
     """Has a policy set the limiters of one server, every `interval` seconds while `run` runs.
 
+    Without a policy it only looks, and sets nothing.
     Of a connection string with several hosts that server is the primary of the beginning.
 
     As a context manager it exempts itself from the request rate limiter, and on leaving puts the limiters
@@ -59,7 +60,7 @@ class Governor:
     def __init__(
         self,
         uri: str,
-        policy: Policy,
+        policy: Policy | None,
         *,
         interval: float = 0.25,
         on_decision: Callable[[Decision], object] = lambda _: None,
@@ -98,7 +99,7 @@ class Governor:
     ) -> None:
         try:
             await self._set_parameters(self._before)
-            self.has_restored = True
+            self.has_restored = self._policy is not None
         finally:
             await self._client.aclose()
 
@@ -121,8 +122,8 @@ class Governor:
         if sample is None:
             return
         now = self._clock.now()
-        settings = self._policy.decide(sample, now)
-        if settings != self._set:
+        settings = None if self._policy is None else self._policy.decide(sample, now)
+        if settings is not None and settings != self._set:
             await self._set_parameters(settings.parameters())
             self._set = settings
         self._on_decision(Decision(now, sample, settings))
@@ -138,6 +139,8 @@ class Governor:
         values = await self._client.command(
             "admin", {"getParameter": 1, _EXEMPTIONS: 1, **dict.fromkeys(_GOVERNED, 1)}
         )
+        if self._policy is None:
+            return
         self._before = {name: values[name] for name in _GOVERNED if name in values}
         if "ingressRequestAdmissionRatePerSec" not in values:
             raise CannotGovernError("the server has no request rate limiter: it is no mongod since 8.2")

@@ -72,10 +72,12 @@ class Aimd:
         initial_rate: float = 20.0,
         weight: float = 0.3,
         limits_connections: bool = False,
+        capacity: float | None = None,
     ) -> None:
-        self.rate = initial_rate
-        self.capacity: float | None = None
-        """Operations a second that a busy server finished, a moving average; None before it was busy."""
+        self.rate = initial_rate if capacity is None else capacity * decrease
+        self.capacity = capacity
+        """Operations a second that a busy server finished, a moving average; None before it was busy, unless
+        it is known from the beginning."""
         self._target_delay = target_delay
         self._decrease = decrease
         self._increase = increase

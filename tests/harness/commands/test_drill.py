@@ -46,11 +46,12 @@ def summary(file: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_some_requests_are_refused_and_the_summary_says_what_became_of_them(tmp_path: Path) -> None:
-    file = tmp_path / "drill.json"
-    done = drill(
-        *("--shed", "30%", "--seed", 7, "--topology", "single", "--json", file), *python(INSERTS, 30)
-    )
+    file, page = tmp_path / "drill.json", tmp_path / "drill.html"
+    options = ("--shed", "30%", "--seed", 7, "--topology", "single", "--json", file, "--html", page)
+    done = drill(*options, *python(INSERTS, 30))
     told = summary(file)
+    for said in ("exit code 1", "30 % of the requests shed, seed 7", "463", "insert", "refused for overload"):
+        assert said in page.read_text()
     assert told["refused"] > told["refusedRetryable"] > 0
     assert told["errors"] == told["overloadErrors"] > 0
     assert done.exit_code == told["exitCode"] == 1

@@ -88,7 +88,7 @@ def test_live_a_limit_rejects_what_is_beyond_it() -> None:
 def test_live_the_governor_takes_part() -> None:
     report = _live(Trial(plan=step(100, 100, seconds=2), policy=Aimd, patience=20.0))
     assert len(report.decisions) >= 2
-    assert all(decision.settings.request_rate >= 1 for decision in report.decisions)
+    assert all(each.settings and each.settings.request_rate >= 1 for each in report.decisions)
     window = report.window(0, 2)
     assert window.goodput > 0
     assert window.goodput + window.rejected == pytest.approx(window.offered)

@@ -10,12 +10,19 @@ from browsing import DESK, MISSING, MISSING_AXE, PHONE, Page, browser
 from made_results import REAL, VIRTUAL, every_status, failed, result, retried
 from made_trials import trial
 
+from fakeserver import ClusterSpec
+from fakeserver.deployment.records.operations import OperationTotals
 from harness.authoring.mutants import page as mutants_page
 from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.cli import cli
 from harness.flake_lab.cases import RepeatedCase
 from harness.flake_lab.page import page as lab_page
 from harness.overload import defences, probing
+from harness.overload.drill import Drill, Summary
+from harness.overload.operations import SecondOfTotals
+from harness.overload.policy import Decision, Sample, Settings
+from harness.overload.policy.advice import GovernorAdvice
+from harness.overload.sizing import Deployment, LimiterRun, Sizing
 from harness.pages import frame
 from harness.report.matrix import Matrix
 from harness.report.page import build
@@ -63,6 +70,41 @@ def probed(path: Path) -> None:
     row |= {"throughput": 9000.0, "of_best_throughput": 0.9}
     made = {"best": 40, "clients": 100, "seconds": 1.0, "trials": [row]}
     path.write_text(probing.page(made | {"pressed": made}, trials, runs))
+
+
+def drilled(path: Path) -> None:
+    totals = OperationTotals()
+    for number in range(20):
+        command = {"insert": "orders", "lsid": {"id": bytes([number])}}
+        totals.asked("c", number, command, number / 5)
+        reply = {"ok": 0, "code": 463, "errorLabels": ["SystemOverloadedError"]} if number % 3 else {"ok": 1}
+        totals.answered("c", number, reply, number / 5 + 0.1)
+    seconds = {at: SecondOfTotals(5, at, at) for at in range(4)}
+    made = Summary(Drill(ClusterSpec.standalone(), share=0.02), 1, totals, seconds)
+    verdict = {"lines": ["verdict: 1 of 1 steps performed; 13 of 20 operations failed"]}
+    path.write_text(made.page(("npm", "test"), verdict))
+
+
+def limiter(path: Path) -> None:
+    own = Deployment(capacity=100, peak=225, clients=1000, timeout=2.0, usual=50)
+    goodput = {None: (5.0, 9.0), 50: (50.0, 50.0), 85: (84.0, 86.0), 100: (40.0, 100.0)}
+    runs = [
+        LimiterRun(rate, 100.0, value, 50.0, 0.5, 0.4, tuple([50.0] * 5 + [value] * 20 + [50.0] * 10))
+        for rate, values in goodput.items()
+        for value in values
+    ]
+    path.write_text(Sizing(own, 2, runs).page())
+
+
+def governed(path: Path) -> None:
+    advice = GovernorAdvice(1.0)
+    for at in range(60):
+        rate = float(40 + at)
+        sample = Sample(
+            seconds=0.25, admitted=rate, rejected=rate, finished=rate, queue_length=9, busy=True, delay=at / 9
+        )
+        advice.add(Decision(at / 4, sample, Settings(90)))
+    path.write_text(advice.page("127.0.0.1:27017, policy aimd"))
 
 
 def swarm(path: Path) -> None:
@@ -120,14 +162,17 @@ def flake_lab(path: Path) -> None:
 
 PAGES: dict[str, Callable[[Path], None]] = {
     "conform": conformance,
+    "drill": drilled,
     "drivers": drivers,
     "explain": explained,
+    "govern": governed,
     "mutants": mutants,
     "report": conformance,
     "simulate article": article,
     "simulate claim": claim,
     "simulate overload": overload,
     "simulate probing": probed,
+    "simulate rate-limiter": limiter,
     "simulate swarm": swarm,
     "simulate sweep": sweep,
 }
