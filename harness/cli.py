@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
         found = super().resolve_command(ctx, args)
         # Before this there are imports only, in which a signal ends the process at once (`immediate_exit`).
         ctx.with_resource(interruption.listening())
-        if os.environ.get("TERM", "").lower() == "dumb":
+        if os.environ.get("TERM", "").lower() == "dumb" or os.environ.get(_NO_COLOR):
             ctx.color = False  # click looks whether there is a terminal, and not which
         return found
 
@@ -158,6 +158,25 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
+def _without_color(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+    """Have this command, its bars and the programs that it starts print no colors."""
+    if not value:
+        return
+    before = os.environ.get(_NO_COLOR)
+    os.environ[_NO_COLOR] = "1"
+    ctx.color = False
+
+    def put_back() -> None:
+        del os.environ[_NO_COLOR]
+        if before is not None:
+            os.environ[_NO_COLOR] = before
+
+    ctx.call_on_close(put_back)
+
+
+_NO_COLOR: Final = "NO_COLOR"
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
@@ -166,6 +185,14 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     is_eager=True,
     callback=_show_version,
     help="Print the version.",
+)
+@click.option(
+    "--no-color",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_without_color,
+    help="Print no colors, whatever the command (as with NO_COLOR).",
 )
 def cli() -> None:
     """Fake MongoDB deployments that can be overloaded, and test drivers against them.

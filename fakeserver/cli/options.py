@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from fakeserver.cli.values import MOST_PORT, Count, FileName, Filled, OneOf, SeedNumber
+from fakeserver.cli.values import MOST_PORT, Count, FileName, Filled, OneOf, ScenarioName, SeedNumber
 from fakeserver.deployment.spec import STORAGES, Topology, topology_name
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 
@@ -150,6 +150,7 @@ def _deployment() -> tuple[ServeOption, ...]:
         ServeOption(
             spellings=("--scenario",),
             metavar="FILE|NAME",
+            type=ScenarioName(),
             help="File with a deployment, its data, rules, faults and a timeline, or the name of a bundled"
             " one (docs/SERVER-SCENARIOS.md).",
         ),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from mongowire.documents.errors import did_you_mean
 
@@ -37,6 +39,19 @@ class FileName(FilePath):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return str(super().convert(value, param, ctx))
+
+
+class ScenarioName(click.ParamType[str]):
+    """A file of a scenario for servers, or the name of one of the package; the shell completes both."""
+
+    name = "FILE|NAME"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 - click's signature
+        """Return the names of the package that begin so, and have the shell look for files."""
+        folder = resources.files("fakeserver") / "control" / "scenario" / "bundled"
+        names = sorted(each.name.removesuffix(".yml") for each in folder.iterdir())
+        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [*found, CompletionItem(incomplete, type="file")]
 
 
 class Filled(click.ParamType[str]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -143,8 +143,18 @@ def report(mutants: Sequence[Mutant], killers: Mapping[str, str], reached: Mappi
 def progress() -> Iterator[Callable[[str, int], None]]:
     """Show how far a run is; call what it gives with a new task and its size, or with '' and steps."""
     if not is_animated():
-        with work("mutants"):
-            yield lambda _what, _count: None
+        with ExitStack() as stack:
+            step: Callable[[float], None] = stack.enter_context(work("mutants"))
+
+            def count(what: str, size: int) -> None:
+                nonlocal step
+                if what:
+                    stack.close()
+                    step = stack.enter_context(work(what, size))
+                else:
+                    step(size)
+
+            yield count
         return
     from rich.console import Console  # noqa: PLC0415 - rich is worth its import on a terminal only
     from rich.progress import Progress  # noqa: PLC0415 - as above

@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import contextmanager
 from functools import partial
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -61,18 +61,35 @@ def progress(
 
 @contextmanager
 def _signs_of_life(total: int, *, clock: Clock, color: bool | None) -> Iterator[Callable[[str], None]]:
-    """Print how many of so many are done, at the first result after each ten seconds."""
+    """Print how many of so many are done, ten seconds or more after the last line, also in a long case."""
     began = last = clock.utc()
-    done = 0
+    done, told, ended, telling = 0, "", Event(), Lock()
 
-    def advance(description: str) -> None:
-        nonlocal last, done
-        done, now = done + 1, clock.utc()
+    def tell() -> None:
+        nonlocal last
+        now = clock.utc()
         if now - last >= _SIGN_OF_LIFE and done < total:
-            last, told = now, f" ({description})" if description else ""
+            last = now
             click.echo(f"{done} of {total} after {now - began:.0f} s{told}", err=True, color=color)
 
-    yield advance
+    def advance(description: str) -> None:
+        nonlocal done, told
+        with telling:
+            done, told = done + 1, f" ({description})" if description else ""
+            tell()
+
+    def tell_now_and_then() -> None:
+        while not ended.wait(_SIGN_OF_LIFE / 10):
+            with telling:
+                tell()
+
+    teller = Thread(target=tell_now_and_then, name="signs of life", daemon=True)
+    teller.start()
+    try:
+        yield advance
+    finally:
+        ended.set()
+        teller.join()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from fakeserver.cli.values import OneOf
+from fakeserver.cli.values import OneOf, ScenarioName
 from fakeserver.control.registry import Registry, check_id
 from fakeserver.control.scenario.loader import ProblemReport, read
 from fakeserver.deployment.spec import ClusterSpec, Topology, topology_name
@@ -204,6 +204,7 @@ _OPTIONS: Final = (
     _option("--shards", type=Count(1, _MEMBERS_MAX), help="Number of shards.  [default: 1]"),
     _option(
         "--scenario",
+        type=ScenarioName(),
         metavar="FILE|NAME",
         help="Play this scenario file, or one of the package by name; -t runs it on another topology.",
     ),

@@ -239,6 +239,7 @@ _BY_KIND: Final[Mapping[Kind, Any]] = {
     Kind.MODE: ("alwaysOn", "off"),
 }
 _BY_NAME: Final[Mapping[tuple[str, str], Any]] = {
+    ("restore", "name"): lambda context: _asked(context, "state").get("snapshots", ()),
     ("setFailPoint", "name"): NAMES,
     ("removeRule", "id"): lambda context: (*_ids("listRules", "rules")(context), "all"),
     ("removeFault", "id"): _ids("listFaults", "faults"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from harness.commands.subcommands import FORMER_VERBS, GROUPS, SUBCOMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 
 def walk(
@@ -143,6 +145,9 @@ def test_a_finite_list_is_shown_and_completed(
         (["start", "--topology"], "rep", "replicaset"),
         (["start", "--profile"], "8", "8.0"),
         (["drill", "--profile"], "8", "8.0"),
+        (["serve", "--scenario"], "rolling", "rolling-restart"),
+        (["start", "--scenario"], "retry", "retry-storm"),
+        (["exec", "--scenario"], "retry", "retry-storm"),
     ],
 )
 def test_the_shell_completes_names(words: list[str], incomplete: str, among: str) -> None:
@@ -176,3 +181,28 @@ def test_a_former_name_of_a_verb_works_with_a_notice(group: str, former: str, no
     today, before = (CliRunner().invoke(cli, [group, name, "--help"]) for name in (now, former))
     assert (before.exit_code, before.stdout) == (0, today.stdout)
     assert before.stderr == f"pushbackd {group} {former} is called pushbackd {group} {now} now\n"
+
+
+def test_the_shell_completes_the_snapshots_of_the_server_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUSHBACKD_HOME", str(tmp_path))
+    run = CliRunner().invoke
+    assert run(cli, ["start", "--id", "shop"]).exit_code == 0
+    try:
+        assert run(cli, ["data", "snapshot", "before"]).exit_code == 0
+        complete = ShellComplete(cli, {}, "pushbackd", "_PUSHBACKD_COMPLETE")
+        assert [each.value for each in complete.get_completions(["data", "restore"], "be")] == ["before"]
+    finally:
+        assert run(cli, ["stop", "shop"]).exit_code == 0
+
+
+def test_no_color_stands_before_any_command_and_does_not_outlive_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    arguments = ["conform", "-k", "no-case-has-this-name"]
+    colored = CliRunner().invoke(cli, arguments, color=True)
+    plain = CliRunner().invoke(cli, ["--no-color", *arguments], color=True)
+    assert "\x1b[" in colored.output
+    assert "\x1b[" not in plain.output
+    assert "no cases" in plain.output
+    assert "NO_COLOR" not in os.environ

@@ -44,6 +44,21 @@ def test_the_last_result_needs_none_and_a_short_run_says_nothing(capsys: pytest.
     assert told(capsys, 1.2) == []
 
 
+def test_a_case_that_takes_long_is_told_of_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    heard = Event()
+
+    def echo(text: str, **_: object) -> None:
+        lines.append(text)
+        heard.set()
+
+    monkeypatch.setattr(progress_module, "_SIGN_OF_LIFE", 0.01)
+    monkeypatch.setattr(click, "echo", echo)
+    with progress(2, wanted=True, color=False):
+        assert heard.wait(10)
+    assert lines[0].startswith("0 of 2 after ")
+
+
 def test_who_wants_none_gets_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, 60.0, wanted=False) == []
 
