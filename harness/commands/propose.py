@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.adapters.registry import DRIVERS
+from harness.authoring.proposals import folder, obedience, proving
+from harness.authoring.proposals.rule import read_patch, read_rule
 from harness.commands.options.common import (
     DriverName,
     TopologyName,
@@ -93,8 +95,6 @@ def command(rule: Path, patch: Path, **given: Any) -> ExitCode:
     the rule, a case fails with the patch, or none fails without it; 2 for a file that cannot be used.
     """
     infos = drivers_named(given["adapter"])
-    from harness.authoring.proposals import folder, obedience, proving  # noqa: PLC0415 - a help text needs no servers and drivers
-    from harness.authoring.proposals.rule import read_patch, read_rule  # noqa: PLC0415
 
     settings = Settings(time="virtual", seed=given["seed"], case_timeout=given["case_timeout"])
     with interruption.politely(), bad_input(BadInputError):
@@ -169,8 +169,6 @@ def _first(text: str) -> str:
 
 def _write(proof: Proof, table: ObedienceTable, given: Mapping[str, Any]) -> None:
     """Write what the options ask for."""
-    from harness.authoring.proposals import folder  # noqa: PLC0415 - as above
-
     if (path := given["json_file"]) is not None:
         with writing(path):
             write_whole(path, json.dumps(folder.summary(proof, table), indent=2, ensure_ascii=False) + "\n")

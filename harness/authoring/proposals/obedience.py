@@ -1,4 +1,8 @@
-"""Who obeys a rule today: the reference driver without and with the patch, and real drivers."""
+"""Who obeys a rule today: the reference driver without and with the patch, and real drivers.
+
+The cases of the rule are those that fail without the patch. The others hold what is so today, and a driver
+that fails one breaks another rule: that is told, and judges nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +37,11 @@ class Obedience(StrEnum):
 
 @dataclass(slots=True)
 class Row:
-    """A driver in one edition, with its results by deployment."""
+    """A driver in one edition, with its results by deployment; `cases` are the ids of the rule's own."""
 
     driver: str
     facts: str
+    cases: frozenset[str]
     results: dict[str, list[Result]] = field(default_factory=dict)
 
     def obedience(self, deployment: str) -> Obedience:
@@ -56,7 +61,14 @@ class Row:
         return f"{obedience} ({number} of {ran})"
 
     def broken(self) -> list[Result]:
-        """Return the failures, the first of each case."""
+        """Return the failures in cases of the rule, the first of each case."""
+        return [result for result in self._failed() if result.id in self.cases]
+
+    def besides(self) -> int:
+        """Return the number of other cases that fail: of what is so today."""
+        return len(self._failed()) - len(self.broken())
+
+    def _failed(self) -> list[Result]:
         first: dict[str, Result] = {}
         for results in self.results.values():
             for result in results:
@@ -75,14 +87,17 @@ class Row:
         return reasons.most_common(1)[0][0] if reasons else ""
 
     def _counts(self, deployment: str) -> Counter[ResultStatus]:
-        return Counter(result.status for result in self.results.get(deployment, ()))
+        return Counter(
+            result.status for result in self.results.get(deployment, ()) if result.id in self.cases
+        )
 
 
 @dataclass(slots=True)
 class ObedienceTable:
-    """The rows of a rule, with the deployments that are its columns."""
+    """The rows of a rule, with the deployments that are its columns, and the ids of its own cases."""
 
     deployments: tuple[str, ...]
+    cases: frozenset[str]
     rows: list[Row] = field(default_factory=list)
 
     def add(self, driver: str, version: str, results: Iterable[Result]) -> None:
@@ -90,7 +105,7 @@ class ObedienceTable:
         rows: dict[str, Row] = {}
         for result in results:
             facts = ", ".join(filter(None, (version, result.edition)))
-            row = rows.setdefault(result.edition, Row(driver, facts))
+            row = rows.setdefault(result.edition, Row(driver, facts, self.cases))
             row.results.setdefault(result.topology, []).append(result)
         self.rows += rows.values()
 
@@ -115,18 +130,21 @@ class ObedienceTable:
 
     def _change(self, row: Row) -> str:
         """Return what the rule would change for a driver."""
-        broken = row.broken()
-        if not broken:
+        broken, besides = row.broken(), row.besides()
+        if broken:
+            first = broken[0]
+            told = f"{first.id.partition('::')[2]}: {first.reason.partition(chr(10))[0]}"
+            told += f"; {len(broken) - 1} more" if len(broken) > 1 else ""
+        else:
             judged = any(row.obedience(each) is Obedience.OBEYS for each in self.deployments)
-            return "nothing" if judged else f"unknown: {row.skipped()}"
-        first = broken[0]
-        told = f"{first.id.partition('::')[2]}: {first.reason.partition(chr(10))[0]}"
-        return f"{told}; {len(broken) - 1} more" if len(broken) > 1 else told
+            told = "nothing" if judged else f"unknown: {row.skipped()}"
+        return f"{told} (besides, it fails {besides} of what is so today)" if besides else told
 
 
 def table_of(proof: Proof, deployments: Sequence[str], version: str) -> ObedienceTable:
     """Return the table with the reference driver as it is, and with the patch."""
-    table = ObedienceTable(tuple(deployments))
+    own = frozenset(each.id for each in proof.red_without) or frozenset(item.id for item in proof.items)
+    table = ObedienceTable(tuple(deployments), own)
     table.add(REFERENCE, version, proof.today.values())
     table.add(WITH_PATCH, version, proof.wanted.values())
     return table

@@ -10,6 +10,10 @@ import ast
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from driver.operations.base import Kind, MaxTime
+from driver.operations.options import TimeoutMode
+from driver.sdam.description import ServerType, TopologyType
+from fakeserver.commands.default_table import default_table
 from mongowire.codes import Category, ErrorCode, Label, is_in
 
 if TYPE_CHECKING:
@@ -161,8 +165,6 @@ def _others(command: str) -> list[str]:
 
 @cache
 def _known_commands() -> frozenset[str]:
-    from fakeserver.commands.default_table import default_table  # noqa: PLC0415 - a help text needs no server
-
     return frozenset(default_table().commands)
 
 
@@ -193,6 +195,7 @@ def _commands(place: Place) -> Iterator[Variant]:
 
 
 def meets(command: str) -> str:
+    """Return the advice for a driver that treats a command as the rule's."""
     return f"add a case in which {command} meets the same"
 
 
@@ -268,10 +271,6 @@ def _code(place: Place, node: ast.expr, code: ErrorCode, other: ErrorCode, text:
 @cache
 def _members(name: str) -> tuple[str, ...]:
     """Return the members of one of the driver's enumerations."""
-    from driver.operations.base import Kind, MaxTime  # noqa: PLC0415 - only for patches that name them
-    from driver.operations.options import TimeoutMode  # noqa: PLC0415
-    from driver.sdam.description import ServerType, TopologyType  # noqa: PLC0415
-
     by_name = {each.__name__: each for each in (Kind, MaxTime, TimeoutMode, ServerType, TopologyType)}
     return tuple(by_name[name].__members__) if name in by_name else ()
 
