@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fakeserver.commands.default_table import default_table
 from harness.authoring.mutants.mutant import Change, original
 from harness.authoring.proposals.folder import extensions, placed
 from harness.authoring.proposals.neighbours import Neighbour, neighbours
+from harness.authoring.proposals.obedience import ObedienceTable
 from harness.authoring.proposals.operators import COMMANDS
 from harness.authoring.proposals.place import Place
 from harness.authoring.proposals.rule import Patch, read_patch, read_rule
 from harness.running.discovery import BadInputError
+from harness.running.result import Result, ResultStatus
 from harness.unified.loader import read, read_text
 
 if TYPE_CHECKING:
@@ -119,9 +122,7 @@ def test_labels_codes_and_questions_of_an_error_have_near_ones() -> None:
     )
     found = named(wanted)
     assert "by the label SystemOverloadedError in place of RetryableError" in found
-    assert "on 433 (TransactionExceededLifetimeLimitSeconds) in place of 462" in found or any(
-        name.startswith("on ") and "in place of 462" in name for name in found
-    )
+    assert [name for name in found if name.startswith("on ") and name.endswith("in place of 462")]
     assert "only after an overload error that is retryable" in found
 
 
@@ -176,8 +177,6 @@ def test_lines_that_a_patch_removes_are_kept_elsewhere() -> None:
 
 
 def test_the_commands_that_are_mistaken_for_one_another_are_commands_of_the_server() -> None:
-    from fakeserver.commands.default_table import default_table  # noqa: PLC0415
-
     assert {name for names in COMMANDS.values() for name in names} <= set(default_table().commands)
 
 
@@ -313,6 +312,39 @@ def test_what_the_public_format_cannot_say_is_told_with_its_line() -> None:
     document, _ = read_text(text, Path("case.yml"))
     assert extensions(document) == ["line 4: createEntities[0].client.pushbackd (jitter)"]
     assert extensions(read(EXAMPLES / "getmore-once" / "get-more.yml")) == []
+
+
+# --- who obeys ---
+
+
+def result(case: str, status: ResultStatus, topology: str = "replicaset", reason: str = "") -> Result:
+    return Result(f"f::{case}", status, topology, "x", "2026-07-08", reason)
+
+
+PASSED, FAILED, SKIPPED = ResultStatus.PASSED, ResultStatus.FAILED, ResultStatus.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("results", "cell", "change"),
+    [
+        ([result("own", PASSED), result("control", PASSED)], "obeys (1 of 1)", "nothing"),
+        ([result("own", FAILED, reason="no\nmore")], "breaks it (1 of 1)", "own: no"),
+        (
+            [result("own", PASSED), result("control", FAILED)],
+            "obeys (1 of 1)",
+            "nothing (besides, it fails 1 of what is so today)",
+        ),
+        ([result("own", FAILED), result("other", FAILED)], "breaks it (2 of 2)", "own: ; 1 more"),
+        ([result("own", SKIPPED, reason="no sessions")], "not judged", "unknown: no sessions"),
+    ],
+)
+def test_a_driver_is_judged_by_the_cases_of_the_rule(
+    results: Sequence[Result], cell: str, change: str
+) -> None:
+    table = ObedienceTable(("replicaset",), frozenset({"f::own", "f::other"}))
+    table.add("x", "x 1.0", results)
+    assert table.headings() == ("driver", "version and edition", "replicaset", "what changes")
+    assert table.lines() == [("x", "x 1.0, 2026-07-08", cell, change)]
 
 
 # --- proofs ---
