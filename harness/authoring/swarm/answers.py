@@ -69,7 +69,7 @@ def _labelled(dice: Random) -> Effects:
 
 
 def _write_concern(dice: Random) -> Effects:
-    code = dice.choice((64, 91, 100, 11600, 10107, 6, 50))
+    code = dice.choice((64, 79, 91, 100, 11600, 10107, 6, 50))
     labels = dice.choice((None, None, *_WRITTEN))
     return [{"writeConcernError": {"code": code} | ({} if labels is None else {"labels": list(labels)})}]
 

@@ -22,6 +22,7 @@ from harness.authoring.swarm.work import (
     pause,
     repeat,
     transaction,
+    within,
 )
 from harness.deployments.targets import has_auth, profile_of, topology_of
 from harness.unified.deployment import Topology
@@ -145,6 +146,8 @@ def interrupted(numbers: Numbers, _target: str, options: dict[str, Any]) -> Iter
         yield on_thread(threads, call("find", filter={"_id": numbers.held()}, comment=f"thread{threads}"))
     yield pause(dice.choice((1300, 3000)))
     yield call("find", filter={"_id": numbers.held()})
+    if dice.random() < 0.3:  # noqa: PLR2004 - their errors are raised, and tell why
+        options["retryReads"] = False
 
 
 TARGETS: Final[Mapping[str, int]] = {
@@ -174,6 +177,7 @@ def draw(seed: int, *, edition: str, targets: Sequence[str] = ()) -> SwarmSchedu
     numbers = Numbers(dice)
     kind = dice.choices(list(_KINDS), [weight for weight, _ in _KINDS.values()])[0]
     options, traits = _options(dice, edition, target), _traits(dice)
+    options |= _concerns(Random(f"swarm {seed}: concerns"))  # noqa: S311 - a schedule is no secret
     steps = [Step.of(step) for step in _KINDS[kind][1](numbers, target, options)]
     return SwarmSchedule(
         seed=seed,
@@ -224,6 +228,15 @@ QUIET_MONITORS: Final = {"serverMonitoringMode": "poll", "heartbeatFrequencyMS":
 _QUIET: Final = 0.4
 
 
+def _concerns(dice: Random) -> dict[str, Any]:
+    """Return concerns of a connection string, which all that inherits them has to say."""
+    chances: dict[str, tuple[float, Sequence[Any]]] = {
+        "readConcernLevel": (0.12, ("local", "majority")),
+        "w": (0.12, (1, "majority")),
+    }
+    return {name: dice.choice(values) for name, (chance, values) in chances.items() if dice.random() < chance}
+
+
 def _traits(dice: Random) -> dict[str, Any]:
     traits: dict[str, Any] = {"useMultipleMongoses": dice.random() < 0.6}  # noqa: PLR2004
     if dice.random() < 0.4:  # noqa: PLR2004
@@ -266,9 +279,9 @@ def _with_fault(numbers: Numbers, target: str, operation: dict[str, Any]) -> Ite
 def _transaction(numbers: Numbers, target: str) -> Iterator[dict[str, Any]]:
     """Yield a transaction, one of whose statements meets a fault."""
     statements = transaction(numbers)
-    within = numbers.dice.randrange(len(statements))
+    which = numbers.dice.randrange(len(statements))
     for index, statement in enumerate(statements):
-        if index == within:
+        if index == which:
             yield from _faults(numbers, target, commands_of(statement))
         yield statement
 
@@ -308,10 +321,30 @@ def _again_and_again(numbers: Numbers, _target: str, options: dict[str, Any]) ->
     yield repeat(3, operation)
 
 
+def _for_long(numbers: Numbers, target: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what takes minutes: sessions expire meanwhile, or a transaction begins anew and anew."""
+    dice = numbers.dice
+    options.pop("timeoutMS", None)
+    options |= QUIET_MONITORS
+    if dice.random() < 0.4 or topology_of(target) is Topology.SINGLE:  # noqa: PLR2004
+        yield call("find", filter={"_id": numbers.held()})
+        yield pause(dice.choice((60_000, 1_700_000, 1_770_000, 1_900_000)))
+        yield call("find", filter={"_id": numbers.held()})
+        yield call("insertOne", document={"_id": numbers.new()})
+        return
+    yield faults.transient(["insert"], times=dice.choice((150, 250)))
+    yield call(
+        "withTransaction", SESSION, callback=[within(call("insertOne", document={"_id": numbers.new()}))]
+    )
+    yield faults.NO_RULES
+    yield call("find", filter={"_id": numbers.held()})
+
+
 _KINDS: Final = {
     "one by one": (66, _one_by_one),
     "side by side": (25, side_by_side),
     "interrupted": (6, interrupted),
     "again and again": (3, _again_and_again),
+    "for long": (3, _for_long),
 }
 """What a case is like, each with its weight."""

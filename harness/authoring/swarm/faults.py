@@ -59,6 +59,13 @@ def refuse_all(commands: Sequence[str], **extra: Any) -> Fault:
     return admin({"pushbackd": "addRule", "rule": rule})
 
 
+def transient(commands: Sequence[str], *, times: int | None) -> Fault:
+    """Return a step that has transactions begin anew, so often, or until `NO_RULES`."""
+    when = {"command": list(commands), "appName": APP_NAME}
+    rule = {"when": when, "then": [{"error": 112, "labels": ["TransientTransactionError"]}]}
+    return admin({"pushbackd": "addRule", "rule": rule | ({"times": times} if times else {})})
+
+
 NO_RULES: Final = admin({"pushbackd": "removeRule", "id": "all"})
 """The step that ends all rules."""
 

@@ -84,7 +84,8 @@ def _entities(schedule: SwarmSchedule, features: frozenset[Feature]) -> Iterator
     if not topology_of(schedule.target).has_mongos:
         traits.pop("useMultipleMongoses", None)
     if Feature.LOG_MESSAGES in features:
-        traits["observeLogMessages"] = {"connection": "debug"}
+        # Of more than pools: what is about a pool, and told as of something else, is heard too.
+        traits["observeLogMessages"] = {"connection": "debug", "topology": "debug"}
     options = {"appName": faults.APP_NAME}
     options |= {name: json.loads(value) for name, value in schedule.options if _takes(name, features)}
     yield {"client": {"id": CLIENT, **traits, "uriOptions": options}}
@@ -163,7 +164,8 @@ def _without(name: str, value: Any) -> Any:
 
 def _lacks(operation: dict[str, Any], features: frozenset[Feature]) -> bool:
     """Return whether an adapter lacks what an operation needs."""
-    if max(_bases(operation), default=0) > _LONG and Feature.VIRTUAL_TIME not in features:
+    takes_long = max(_bases(operation), default=0) > _LONG or _lasts(operation) > _MINUTE
+    if takes_long and Feature.VIRTUAL_TIME not in features:
         return True
     needs = Feature.FIND_CURSORS if operation["object"] == CURSOR else _NEEDED_BY.get(operation["name"])
     in_session = SESSION in (operation["object"], operation.get("arguments", {}).get("session"))
@@ -189,6 +191,15 @@ def _bases(value: Any) -> Iterator[int]:
             yield from _bases(member)
 
 
+def _lasts(operation: dict[str, Any]) -> int:
+    """Return the milliseconds that a step waits; more than a minute where it has transactions begin anew."""
+    arguments = operation.get("arguments", {})
+    rule = arguments.get("command", {}).get("rule", {})
+    repeated = any(each.get("labels") == ["TransientTransactionError"] for each in rule.get("then", ()))
+    return 2 * _MINUTE if repeated else arguments.get("ms", 0)
+
+
+_MINUTE: Final = 60_000
 _LONG: Final = 100
 """Milliseconds of a base of backoffs that nobody waits for in real time."""
 

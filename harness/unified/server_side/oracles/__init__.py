@@ -17,6 +17,7 @@ from harness.unified.server_side.oracles import (
     errors,
     interruptions,
     logs,
+    pool_events,
     pools,
     queues,
     tokens,
@@ -35,6 +36,7 @@ ALL: Final = "all"
 
 _COMMANDS: Final = frozenset({Feature.COMMAND_EVENTS})
 _POOLS: Final = frozenset({Feature.POOL_EVENTS})
+_SERVERS: Final = frozenset({Feature.POOL_EVENTS, Feature.SDAM_EVENTS})
 _LOGS: Final = frozenset({Feature.POOL_EVENTS, Feature.LOG_MESSAGES})
 
 _TABLE: Final = (
@@ -130,6 +132,31 @@ _TABLE: Final = (
         "shared-session",
         "A session is with one operation at a time.",
         transaction_ids.sessions_are_not_shared,
+    ),
+    Oracle(
+        "expired-session",
+        "A session of which less than a minute is left is not lent.",
+        transaction_ids.sessions_are_lent_before_they_expire,
+    ),
+    Oracle(
+        "with-transaction",
+        "A transaction whose errors allow it begins anew for 120 seconds, and no longer.",
+        waits.transactions_begin_anew_for_two_minutes,
+    ),
+    Oracle(
+        "commit-result",
+        "The result of a commit is unknown after those errors that leave it so.",
+        errors.a_commit_tells_whether_its_result_is_known,
+    ),
+    Oracle(
+        "read-preference",
+        "A read says its read preference, but to a standalone.",
+        attempts.reads_say_their_preference,
+    ),
+    Oracle(
+        "concerns",
+        "Reads say their read concern and writes their write concern, where they have one.",
+        attempts.concerns_are_said,
     ),
     Oracle(
         "cluster-time",
@@ -326,6 +353,13 @@ _TABLE: Final = (
         features=_POOLS,
     ),
     Oracle(
+        "server-first",
+        "A server is Unknown before its pool is cleared, and its pool is ready before it is known.",
+        pool_events.pools_follow_their_servers,
+        ("CMAP-79",),
+        _SERVERS,
+    ),
+    Oracle(
         "filled", "A ready pool is filled up to minPoolSize.", pools.pools_are_filled, ("CMAP-54",), _POOLS
     ),
     Oracle(
@@ -410,6 +444,13 @@ _TABLE: Final = (
         "A read that a clear has interrupted is tried again.",
         interruptions.an_interrupted_operation_is_tried_again,
         ("CMAP-89",),
+        _POOLS,
+    ),
+    Oracle(
+        "told-interruption",
+        "The error of an operation that a clear has interrupted names the server and the monitor's timeout.",
+        interruptions.an_interrupted_operation_is_told_why,
+        ("CMAP-90",),
         _POOLS,
     ),
     Oracle(

@@ -1,4 +1,4 @@
-"""Oracles of attempts: which commands are sent again, how often, and where."""
+"""Oracles of attempts: which commands are sent again, how often, and where; and what they ask of servers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from harness.unified.deployment import Topology
 from harness.unified.server_side.oracles.permits import (
     CHANGES_STATE,
+    GENERIC,
+    WRITES,
     is_network_error,
     is_write_stage,
     kind_of,
@@ -205,6 +207,38 @@ def a_failed_command_ends_a_bulk_write(trace: Trace) -> Iterator[str]:
                     f" {command.name} had failed with {command.last.met}"
                 )
                 break
+
+
+def reads_say_their_preference(trace: Trace) -> Iterator[str]:
+    """Server Selection: Passing a Read Preference."""
+    for operation, command in _own(trace):
+        if command.name not in _ANYWHERE or is_write_stage(command) or command.in_transaction:
+            continue
+        wanted = operation.client.options.get("readPreference", "primary")
+        said = (command.first.command.get("$readPreference") or {}).get("mode")
+        if trace.topology is Topology.SINGLE and said is not None:
+            yield f"{operation} sent {command.name} with the read preference {said} to a standalone"
+        elif trace.topology is not Topology.SINGLE and wanted not in ("primary", said):
+            yield f"{operation} sent {command.name} with the read preference {said}, and has {wanted}"
+
+
+def concerns_are_said(trace: Trace) -> Iterator[str]:
+    """Read and Write Concern: On the Wire."""
+    for operation, command in _own(trace):
+        if "autocommit" in command.first.command:
+            continue
+        options, document = operation.client.options, command.first.command
+        level, said = options.get("readConcernLevel"), (document.get("readConcern") or {}).get("level")
+        if command.name in _ANYWHERE and said != level:
+            yield f"{operation} sent {command.name} with the read concern {said}, and has {level}"
+        w, wrote = options.get("w"), (document.get("writeConcern") or {}).get("w")
+        if (command.name in WRITES or is_write_stage(command)) and wrote != w:
+            yield f"{operation} sent {command.name} with w: {wrote}, and has {w}"
+
+
+def _own(trace: Trace) -> Iterator[tuple[TracedOperation, SentCommand]]:
+    """Yield the commands that a driver makes itself."""
+    return ((operation, command) for operation, command in trace.commands() if operation.name not in GENERIC)
 
 
 def _labels(labels: frozenset[str]) -> str:

@@ -120,6 +120,27 @@ def an_uncertain_statement_is_transient(trace: Trace) -> Iterator[str]:
             yield f"{operation} raised RetryableWriteError for a statement of a transaction"
 
 
+def a_commit_tells_whether_its_result_is_known(trace: Trace) -> Iterator[str]:
+    """Transactions: UnknownTransactionCommitResult (errors of write concerns)."""
+    for operation in trace.operations:
+        error = operation.step.error
+        if operation.name != "commitTransaction" or error is None or operation.is_timed:
+            continue
+        last = operation.commands[-1].last.request if operation.commands else None
+        reply = {} if last is None else last.reply or {}
+        code = (reply.get("writeConcernError") or {}).get("code")
+        if not reply.get("ok") or code is None or operation.is_disturbed:
+            continue
+        unknown = Label.UNKNOWN_TRANSACTION_COMMIT_RESULT in error.report.labels
+        if unknown == (code in _NEVER_SATISFIED):
+            told = "unknown" if unknown else "known"
+            yield f"{operation} told that its result is {told} after error {code} of its write concern"
+
+
+_NEVER_SATISFIED: Final = frozenset({79, 100})
+"""UnknownReplWriteConcern, UnsatisfiableWriteConcern: the commit was applied, and no repetition helps."""
+
+
 def what_could_not_be_established_is_overload(trace: Trace) -> Iterator[str]:
     """Client Backpressure: Overload while establishing (before authentication, and only there).
 

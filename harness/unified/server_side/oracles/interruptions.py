@@ -139,3 +139,27 @@ def an_interrupted_operation_is_tried_again(trace: Trace) -> Iterator[str]:
                     abs(event.at - last.ended) < _limit(trace) for event in interrupts
                 ):
                     yield f"{operation} was interrupted by a clear, and not tried again"
+
+
+def an_interrupted_operation_is_told_why(trace: Trace) -> Iterator[str]:
+    """CMAP: Clearing a non-load balanced pool (the error names the address and the monitor's timeout)."""
+    if trace.topology is Topology.LOAD_BALANCED:
+        return
+    for operation in trace.operations:
+        error, client = operation.step.error, operation.client
+        if error is None or operation.is_timed or len(operation.commands) != 1:
+            continue
+        last = operation.commands[0].last.request
+        interrupts = [event for event in client.of_kind(POOL_CLEARED) if event.fields.get(INTERRUPTS)]
+        met = any(abs(event.at - last.ended) < _limit(trace) for event in interrupts)
+        address = trace.addresses.get(last.server, "")
+        if (
+            last.end == "client"
+            and met
+            and not (_TOLD in error.report.message and address in error.report.message)
+        ):
+            yield f"{operation} was interrupted at {address}, and raised {error.report.message!r}"
+
+
+_TOLD: Final = "interrupted due to server monitor timeout"
+"""What the specification has the error say."""

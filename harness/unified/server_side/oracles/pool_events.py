@@ -1,11 +1,18 @@
-"""The events of a trace's pools, each with the life of its pool as it was before."""
+"""The events of a trace's pools, each with the pool as it was before, and beside them those of servers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from harness.unified.deployment import Topology
-from harness.unified.server_side.oracles.pool_life import KINDS, POOL_CLEARED, POOL_CREATED, PoolLife
+from harness.unified.server_side.oracles.pool_life import (
+    KINDS,
+    POOL_CLEARED,
+    POOL_CLOSED,
+    POOL_CREATED,
+    POOL_READY,
+    PoolLife,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,3 +52,43 @@ def take(life: PoolLife, event: Event) -> tuple[str, ...]:
     """Have a pool take an event, and return what must not have been told then."""
     of_service = event.kind == POOL_CLEARED and (life.services or event.fields.get("serviceId") is not None)
     return tuple(life.take(event.kind, event.fields.get("connectionId"), at=event.at, of_service=of_service))
+
+
+DESCRIBED: Final = "serverDescriptionChangedEvent"
+TOPOLOGY_CLOSED: Final = "topologyClosedEvent"
+UNKNOWN: Final = "Unknown"
+
+
+def pools_follow_their_servers(trace: Trace) -> Iterator[str]:
+    """SDAM: Error Handling, Connection Pool Management; SDAM Logging and Monitoring: Events.
+
+    A server is Unknown before its pool is cleared: who was refused there does not select it again. Its pool
+    is ready before it is known: who selects it does not meet a paused pool.
+    """
+    # On the wall clock a driver may tell of pools and of servers from two threads.
+    if trace.topology is Topology.LOAD_BALANCED or trace.timing.round_trip is None:
+        return
+    for client in trace.clients:
+        yield from _out_of_order(client)
+
+
+def _out_of_order(client: TracedClient) -> Iterator[str]:
+    types: dict[str, str] = {}
+    open_: set[str] = set()
+    for event in client.of_kind(DESCRIBED, TOPOLOGY_CLOSED, *KINDS):
+        if event.kind == DESCRIBED:
+            described = event.fields["newDescription"]
+            types[described.get("address", event.fields.get("address"))] = described["type"]
+            continue
+        address = event.fields.get("address", "")
+        known = types.get(address, UNKNOWN)
+        if event.kind == TOPOLOGY_CLOSED and open_:
+            yield f"{client.name} told that its topology is closed before the pool of {min(open_)} was"
+        elif event.kind == POOL_CREATED:
+            open_.add(address)
+        elif event.kind == POOL_CLOSED:
+            open_.discard(address)
+        elif event.kind == POOL_CLEARED and known != UNKNOWN:
+            yield f"{client.name} cleared the pool of {address} while it was {known}, and not Unknown"
+        elif event.kind == POOL_READY and known != UNKNOWN:
+            yield f"{client.name} told that {address} is {known} before its pool was ready"

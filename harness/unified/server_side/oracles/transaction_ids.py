@@ -215,6 +215,31 @@ def sessions_are_not_shared(trace: Trace) -> Iterator[str]:
                 yield f"{operation} and {other} use one session at the same time"
 
 
+SESSION_TIMEOUT: Final = 30 * 60
+"""Seconds for which servers keep a session that is not used: logicalSessionTimeoutMinutes by default."""
+
+
+def sessions_are_lent_before_they_expire(trace: Trace) -> Iterator[str]:
+    """Sessions: Server Session Pool (a session with less than a minute left is neither lent nor kept)."""
+    if trace.topology is Topology.LOAD_BALANCED:  # where no session expires
+        return
+    used: dict[bytes, float] = {}
+    for operation, command in sorted(trace.commands(), key=lambda pair: pair[1].first.seq):
+        session = _session(command.first.command)
+        if session is None:
+            continue
+        rested = command.first.at - used.get(session, inf)
+        lent = "session" not in operation.step.operation.arguments and command.name not in _KEPT
+        if lent and rested > SESSION_TIMEOUT - _MARGIN:
+            yield f"{operation} sent {command.name} in a session that had not been used for {rested:.0f} s"
+        used[session] = command.last.request.at
+
+
+_MARGIN: Final = 60
+_KEPT: Final = frozenset({"getMore", "killCursors", "endSessions"}) | ENDS
+"""Commands of a session that was taken before."""
+
+
 def cluster_time_is_gossiped(trace: Trace) -> Iterator[str]:
     """Sessions: Gossipping the Cluster Time."""
     if trace.topology is Topology.SINGLE:

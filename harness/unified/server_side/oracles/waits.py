@@ -12,6 +12,7 @@ from harness.unified.server_side.oracles.permits import CHANGES_STATE, is_networ
 from harness.unified.server_side.oracles.pool_life import CHECKED_IN
 from harness.unified.server_side.oracles.trace import ENDS, by_client
 from harness.unified.server_side.rules import LATE, LATER, overload_backoff
+from mongowire.codes import Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,6 +169,26 @@ _TIMED: Final = frozenset(
     }
     | {"findOneAndUpdate", "aggregate", "countDocuments", "distinct", "runCommand"}
 )
+
+
+def transactions_begin_anew_for_two_minutes(trace: Trace) -> Iterator[str]:
+    """Transactions, Convenient API: Sequence of Actions."""
+    for operation in trace.operations:
+        step, error = operation.step, operation.step.error
+        if operation.name != "withTransaction" or operation.is_timed or step.ended is None:
+            continue
+        transient = error is not None and Label.TRANSIENT_TRANSACTION in error.report.labels
+        if transient and step.ended - step.began < _TWO_MINUTES - _LONGEST_WAIT:
+            yield f"{operation} gave up after {step.ended - step.began:.1f} s, though it may begin anew"
+        begun = [each.first.at for each in operation.commands if each.first.command.get("startTransaction")]
+        late = max(begun, default=step.began) - step.began
+        if late > _TWO_MINUTES + LATE:
+            yield f"{operation} began anew after {late:.1f} s"
+
+
+_TWO_MINUTES: Final = 120.0
+_LONGEST_WAIT: Final = 0.6
+"""Seconds: a wait that would end too late is not begun."""
 
 
 def waits_differ(trace: Trace) -> Iterator[str]:

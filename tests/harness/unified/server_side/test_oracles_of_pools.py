@@ -3,6 +3,7 @@
 A story is what a pool tells, `instant word …` each: `up` it is ready, `clear` it is cleared, `clear!` with
 what is in use, `shut` it is closed, `ask` a check-out begins, `make` and `made` a connection, `lend` it after
 milliseconds, `back` it comes, `close` it for a reason, `fail` a check-out for a reason after milliseconds.
+Beside it discovery tells: its server `is` of a type, the topology is `over`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from harness.adapters.base import Event, Feature
 from harness.unified.deployment import Topology
 from harness.unified.server_side.oracles import ORACLES
 from harness.unified.server_side.oracles import pool_life as kinds
+from harness.unified.server_side.oracles.pool_events import DESCRIBED, TOPOLOGY_CLOSED
 from harness.unified.server_side.oracles.trace import Trace, TracedClient
 from harness.unified.server_side.rules import EDITIONS, Timing
 
@@ -39,6 +41,8 @@ WORDS: Final[Mapping[str, Callable[[list[str]], tuple[str, dict[str, Any]]]]] = 
     "lend": lambda words: (kinds.CHECKED_OUT, {"connectionId": int(words[0]), "durationMS": float(words[1])}),
     "back": lambda words: (kinds.CHECKED_IN, {"connectionId": int(words[0])}),
     "close": lambda words: (kinds.CLOSED, {"connectionId": int(words[0]), "reason": words[1]}),
+    "is": lambda words: (DESCRIBED, {"newDescription": {"address": ADDRESS, "type": words[0]}}),
+    "over": lambda _: (TOPOLOGY_CLOSED, {}),
     "fail": lambda words: (kinds.CHECK_OUT_FAILED, {"reason": words[0], "durationMS": float(words[1])}),
 }
 
@@ -160,6 +164,15 @@ RULES: Final = [
         "interrupted",
         FIRST + "2 clear!; 2 back 1; 2 close 1 stale",
         (FIRST + "2 clear!; 5 back 1; 5 close 1 stale", FIRST + "2 clear!", "1 ask; 1 make 1; 2 clear!"),
+    ),
+    Rule(
+        "server-first",
+        "1 is RSPrimary; 2 is Unknown; 2 clear; 3 up; 3 is RSPrimary; 4 shut; 4 over",
+        (
+            "1 is RSPrimary; 2 clear; 2 is Unknown",  # it can still be selected
+            "1 is RSPrimary; 2 is Unknown; 2 clear; 3 is RSPrimary; 3 up",  # its pool is paused
+            "1 is RSPrimary; 4 over; 4 shut",
+        ),
     ),
     Rule("interrupts", FIRST + "2 clear", (FIRST + "2 clear!",)),
 ]
