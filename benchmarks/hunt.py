@@ -4,6 +4,7 @@
     python benchmarks/hunt.py --budget 60 --mode random
     python benchmarks/hunt.py --budget 60 --mode twins
     python benchmarks/hunt.py --budget 60 --mode drill
+    python benchmarks/hunt.py --budget 60 --mode drill-twins
     python benchmarks/hunt.py --budget 180 --mode suite
     python benchmarks/hunt.py --table plan.jsonl
 
@@ -95,13 +96,15 @@ def hunted(planted: Planted, arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def drilled(planted: Planted, seconds: float) -> dict[str, Any]:
+def drilled(planted: Planted, arguments: argparse.Namespace) -> dict[str, Any]:
     """Drill an application again and again, with another seed each time, until its exit code is not 0."""
     command, more = command_of(planted.file)
     began, runs = time.monotonic(), 0
-    while time.monotonic() - began < seconds:
+    if arguments.mode == "drill":
+        more = {**more, "PLANTED": "1"}
+    while time.monotonic() - began < arguments.budget:
         words = [sys.executable, "-m", "harness", "drill", "-q", "--unmet", "ignore", "--seed", str(runs)]
-        environment = {**os.environ, **more, "PLANTED": "1"}
+        environment = {**os.environ, **more}
         line = [*words, *DRILL, "--", *command]
         done = subprocess.run(line, env=environment, capture_output=True, check=False)  # noqa: S603
         runs += 1
@@ -176,7 +179,9 @@ def main() -> None:
     """Hunt in each application, or in those that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--budget", type=float, default=60.0)
-    parser.add_argument("--mode", choices=["plan", "random", "twins", "drill", "suite"], default="plan")
+    parser.add_argument(
+        "--mode", choices=["plan", "random", "twins", "drill", "drill-twins", "suite"], default="plan"
+    )
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--invariants", action="store_true", help="with the invariants of applications")
     parser.add_argument("--table", type=Path, metavar="FILE", help="print the lines of a run as a table")
@@ -192,8 +197,8 @@ def main() -> None:
         if arguments.names and planted.file not in arguments.names:
             continue
         try:
-            drill = arguments.mode == "drill"
-            found = drilled(planted, arguments.budget) if drill else hunted(planted, arguments)
+            drill = arguments.mode.startswith("drill")
+            found = drilled(planted, arguments) if drill else hunted(planted, arguments)
         except Exception as error:  # noqa: BLE001 - the others are still hunted
             found = {"error": repr(error)[:300]}
         print(json.dumps({"file": planted.file, "mode": arguments.mode, **found}), flush=True)

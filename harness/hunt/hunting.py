@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _FIRST_LIMIT: Final = 300.0
 """Seconds that a clean run may take."""
 _CLEAN_MORE: Final = 2
+_ENDLESS: Final = 2
 _LOOK: Final = 0.25
 _KEPT_FOR_CONFIRMATION: Final = 0.2
 """The share of the budget that is kept for repeating what was found."""
@@ -213,6 +214,8 @@ class Hunt:
     def _trial(self, strikes: tuple[Strike, ...]) -> Outcome:
         invariants = self._wishes.invariants
         limit = self.report.baseline.limit
+        if any(strike.fault.endless for strike in strikes):
+            limit *= _ENDLESS  # whoever tries twenty times has ended by then
         if invariants is not None and invariants.within is not None:
             limit = invariants.within
         return self._run(strikes, limit, self._numbers[strikes])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _STANDSTILL: Final = 5.0
 """Seconds from the fault to the end, beyond those of a clean run, that say nobody worked any more."""
-_QUIET: Final = 2.5
+_QUIET: Final = 3.0
 """Seconds without a write, and without another try of what has failed, that say the same."""
 _STORM_RATE: Final = 12.0
 """Requests a second, over an outage, that are a storm when the waits between them do not grow."""
@@ -48,7 +48,7 @@ _PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-lo
 _STEPS_BEFORE: Final = 6
 _STEPS_AFTER: Final = 60
 _FOR_GOOD: Final = "outage-for-good"
-_FOR_EVER: Final = 8
+_FOR_EVER: Final = 20
 """So many failures of one operation, and no end of them."""
 _POLLS: Final = 5
 """So many requests of one name in a clean run, most of them with nothing found, are those of a worker."""

@@ -261,4 +261,5 @@ def _has_deployment(item: pytest.Item) -> bool:
 def _said(item: pytest.Item, bug: Bug) -> str:
     """Return a bug in words, under the name of its test."""
     again = f"pytest {quote(item.nodeid)} --fakeserver-hunt-only {quote(bug.only)}"
-    return "\n".join(told(bug, again, "hunt: "))
+    head, *lines = told(bug, again, "hunt: ")
+    return "\n".join([head.replace("the command", "the test"), *lines])

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from harness.hunt.documents import is_id
 from harness.hunt.faults import FAULTS
 from harness.hunt.wire import Strike
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 _OF_WRITES: Final = 30
 _OF_TRANSACTIONS: Final = 30
 _OF_CURSORS: Final = 20
+_OF_ADDING: Final = 20
+_CARRIED_OUT: Final = frozenset({"unacknowledged", "lost-replies"})
+"""Faults after which a write is done again that has been done."""
+_ADDING: Final = frozenset({"$inc", "$mul", "$push", "$pop"})
 _OF_SETUP: Final = -60
 _SETUP: Final = frozenset(
     {"drop", "dropDatabase", "create", "createIndexes", "listCollections", "listIndexes"}
@@ -137,7 +142,18 @@ def _promise(fault: Fault, request: Request) -> int:
         promise += _OF_TRANSACTIONS
     if request.name == "getMore":
         promise += _OF_CURSORS
+    if fault.name in _CARRIED_OUT and _adds(request):
+        promise += _OF_ADDING
     return promise - (_WAIT if fault.may_hang else 0)
+
+
+def _adds(request: Request) -> bool:
+    """Return whether a write that is done twice leaves something else than one that is done once."""
+    command = request.command
+    if request.name == "insert":
+        return any(is_id(each.get("_id")) for each in command.get("documents", ()))
+    changes = [each.get("u") for each in command.get("updates", ())] + [command.get("update")]
+    return any(not _ADDING.isdisjoint(each) for each in changes if isinstance(each, dict))
 
 
 def _waves(places: Mapping[Place, Request], *, from_the_first: bool = False) -> Iterator[tuple[Place, int]]:

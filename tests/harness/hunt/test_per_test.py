@@ -41,7 +41,7 @@ def test_the_test_that_has_the_bug_fails_and_its_line_finds_it_again(pytester: p
     done.stdout.fnmatch_lines(
         [
             "*_ test_an_order_is_forgotten _*",
-            "hunt: the command succeeds, and the documents are other ones (* of * runs)",
+            "hunt: the test succeeds, and the documents are other ones (* of * runs)",
             "*till: shop.orders insert {_id} #1 failed with an error that is not retryable*",
             f"*pytest test_shop.py::test_an_order_is_forgotten --fakeserver-hunt-only '{ERROR}'",
             "*hunt: 2 tests, * trials, * bugs, *1 tests left alone*",
