@@ -77,13 +77,14 @@ def hunted(planted: Planted, arguments: argparse.Namespace) -> dict[str, Any]:
     known = invariants.read(APPLICATIONS / planted.needs) if needs else None
     programs = Programs(command)
     setting = Setting(describe({"topology": "replicaset"}).started, programs, variables)
-    if known is not None and known.within is not None:
+    must_answer = known is not None and known.within is not None
+    if must_answer:
         setting = Setting(setting.started, programs, variables, outage=float("inf"))
     wishes = Wishes(arguments.budget, jobs=arguments.jobs, confirmations=1, invariants=known, first=True)
     kind = RandomHunt if arguments.mode == "random" else Hunt
     hunt = kind(
         partial(run, setting),
-        Facts(is_replica_set=True, reads_secondaries=False),
+        Facts(is_replica_set=True, reads_secondaries=False, must_answer=must_answer),
         wishes,
         lambda _: None,
         programs.end_all,

@@ -98,9 +98,10 @@ def command(
         wishes = wishes_of(given, None if file is None else invariants.read(file), remembered)
     programs = Programs(words)
     setting = Setting(description.started, programs, restarts=given["restart"])
-    if wishes.invariants is not None and wishes.invariants.within is not None:
+    must_answer = wishes.invariants is not None and wishes.invariants.within is not None
+    if must_answer:
         setting = replace(setting, outage=math.inf)
-    facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False)
+    facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False, must_answer=must_answer)
     with bad_input(BaselineError, OSError), work("hunt, in seconds", round(wishes.budget)) as advance:
         report = Hunt(partial(run, setting), facts, wishes, _advancing(advance), programs.end_all).run()
     for each in lines(report, line):

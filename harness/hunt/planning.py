@@ -32,6 +32,7 @@ _OF_ADDING: Final = 20
 _CARRIED_OUT: Final = frozenset({"unacknowledged", "lost-replies"})
 """Faults after which a write is done again that has been done."""
 _ADDING: Final = frozenset({"$inc", "$mul", "$push", "$pop"})
+_OF_ANSWERS: Final = 40
 _OF_SETUP: Final = -60
 _SETUP: Final = frozenset(
     {"drop", "dropDatabase", "create", "createIndexes", "listCollections", "listIndexes"}
@@ -54,6 +55,8 @@ class Facts(NamedTuple):
 
     is_replica_set: bool
     reads_secondaries: bool
+    must_answer: bool = False
+    """The user has said by when the command must end, whatever happens."""
 
 
 def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] = FAULTS) -> list[Strike]:
@@ -65,7 +68,9 @@ def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] 
         for fault in faults:
             if applies(fault, request, facts):
                 wave = (first if fault.lasts else middle)[place]
-                promises[Strike(fault, place)] = _promise(fault, request) - _LATER * wave + rng.random()
+                promises[Strike(fault, place)] = (
+                    _promise(fault, request, facts) - _LATER * wave + rng.random()
+                )
     return list(_spread(promises))
 
 
@@ -132,7 +137,7 @@ def applies(fault: Fault, request: Request, facts: Facts) -> bool:
     return fault.applies(request)
 
 
-def _promise(fault: Fault, request: Request) -> int:
+def _promise(fault: Fault, request: Request, facts: Facts) -> int:
     promise = fault.promise
     if request.name in _SETUP:
         promise += _OF_SETUP
@@ -144,7 +149,9 @@ def _promise(fault: Fault, request: Request) -> int:
         promise += _OF_CURSORS
     if fault.name in _CARRIED_OUT and _adds(request):
         promise += _OF_ADDING
-    return promise - (_WAIT if fault.may_hang else 0)
+    if fault.may_hang:
+        promise += _OF_ANSWERS if facts.must_answer else -_WAIT
+    return promise
 
 
 def _adds(request: Request) -> bool:

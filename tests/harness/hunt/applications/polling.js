@@ -7,7 +7,7 @@ async function main() {
   const client = await MongoClient.connect(process.env.MONGODB_URI, { appName: "worker" });
   const jobs = client.db("queue").collection("jobs");
   await jobs.insertMany([1, 2, 3, 4].map((_id) => ({ _id, done: false })));
-  let timer;
+  let timer, over = false;
   async function work() {
     try {
       await jobs.updateOne({ done: false }, { $set: { done: true } });
@@ -15,7 +15,7 @@ async function main() {
       console.error("worker:", error.message);
       if (planted) return;
     }
-    timer = setTimeout(work, 20);
+    if (!over) timer = setTimeout(work, 20);
   }
   work();
   const end = Date.now() + 10000;
@@ -25,6 +25,7 @@ async function main() {
       if ((await jobs.countDocuments({ done: false })) === 0) break;
     } catch { /* asked again */ }
   }
+  over = true;
   clearTimeout(timer);
   const left = await jobs.countDocuments({ done: false });
   await client.close();
