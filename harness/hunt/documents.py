@@ -29,7 +29,7 @@ _ID: Final = re.compile(
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d.*)?")
 _COUNTER: Final = re.compile(
     r"_*(attempts?|tries|retries|retry_?count|num_?(attempts|retries)|failures|errors?|last_?error"
-    r"|v|version|rev|revision|seq|sequence)",
+    r"|version|rev|revision|seq|sequence)|_+v",
     re.IGNORECASE,
 )
 """Fields that count attempts and changes: a change that is made again, and may be, counts again."""

@@ -156,6 +156,13 @@ def _each_failed(request: Request) -> Mapping[str, Any]:
     return {"reply": {"n": 0, "writeErrors": [{"index": each, **why} for each in failed]}}
 
 
+def _failed_for_now(request: Request) -> Mapping[str, Any]:
+    """Return an error that a driver retries, with the labels of a server that has them from its shards."""
+    writes = request.is_write or request.name in {"commitTransaction", "abortTransaction"}
+    label = Label.TRANSIENT_TRANSACTION if request.in_transaction else Label.RETRYABLE_WRITE
+    return {"error": 89, "labels": [str(label)] if writes or request.in_transaction else []}
+
+
 def _lost_in_failover(request: Request) -> Mapping[str, Any]:
     """Return the reply to a write that one member has applied, and lost before others had it."""
     counts = {"n": _size(request)} | ({"nModified": _size(request)} if request.name == "update" else {})
@@ -320,7 +327,7 @@ FAULTS: Final = (
         _plain,
         _once_retried,
         52,
-        rule=({"error": 89},),
+        answer=_failed_for_now,
     ),
     Fault("overloaded", "was refused as overload", _plain, _after_overload, 50, rule=(_REFUSED,)),
     Fault(

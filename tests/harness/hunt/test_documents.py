@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from harness.hunt.documents import canonical, differences, varying
+from harness.hunt.documents import canonical, differences, is_counter, varying
 
 Documents = dict[str, list[dict[str, Any]]]
 
@@ -73,3 +73,8 @@ def test_a_collection_whose_number_of_documents_varies_is_loose() -> None:
 
 def test_a_whole_number_is_one_number_whatever_its_type() -> None:
     assert told({"a.b": [{"_id": 1, "n": 2}]}, {"a.b": [{"_id": 1.0, "n": 2.0}]}) == []
+
+
+@pytest.mark.parametrize(("name", "counts"), [("__v", True), ("version", True), ("v", False), ("sum", False)])
+def test_a_counter_of_changes_is_told_by_its_name(name: str, *, counts: bool) -> None:
+    assert is_counter(name) is counts

@@ -63,3 +63,15 @@ def test_a_scenario_strikes_the_request_by_its_number_among_those_of_its_command
     failed = outcome("error", PAY, contents={})
     text = scenario_of(grouped([Trial(1, failed, judge(baseline(), failed))])[0], baseline())
     assert '"when": {"command": "insert", "nth": 1, "appName": "shop", "namespace": "shop.payments"}' in text
+
+
+def test_the_effect_of_a_fault_is_that_of_the_request_which_it_strikes() -> None:
+    insert = asked(INSERT, 1)
+    insert.command = {"insert": "orders", "documents": [{}, {}], "ordered": False, "$db": "shop"}
+    (failed,) = BY_NAME["write-errors"].effects(insert)
+    assert [each["index"] for each in failed["reply"]["writeErrors"]] == [0, 1]
+    assert BY_NAME["unacknowledged-lost"].effects(insert)[0]["reply"]["n"] == 2
+    # A mongos adds no label to an error of its own, so the fault has to say that a driver retries it.
+    assert BY_NAME["retryable-error"].effects(insert) == [{"error": 89, "labels": ["RetryableWriteError"]}]
+    insert.command = {"find": "orders", "$db": "shop"}
+    assert BY_NAME["retryable-error"].effects(insert) == [{"error": 89, "labels": []}]
