@@ -145,6 +145,8 @@ def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = 
     case = _Case(baseline, outcome, invariants)
     if outcome.code is None and case.may_hang and not _must_answer(invariants) and not _tries_for_ever(case):
         return Judgement(notes=("it waits without a time limit for what never comes",))
+    if outcome.code is None and outcome.left > _QUIET and not _must_answer(invariants):
+        return Judgement(notes=("it has closed all of its connections, and does not end",))
     found = tuple(finding for rule in _RULES for finding in rule(case))
     steps = tuple(trace(outcome)) if found else ()
     return Judgement(found, reported=not case.succeeded, story=tuple(story(baseline, outcome)), trace=steps)

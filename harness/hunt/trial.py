@@ -65,6 +65,8 @@ class Outcome:
     connections: int
     unreached: list[Strike]
     restarts: int = 0
+    left: float = 0.0
+    """Seconds between the end and the moment when the last connection was closed; 0 if one was open."""
     size: int = 0
     """The number of its requests, also when they are forgotten."""
 
@@ -141,6 +143,7 @@ def outcome_of(
         record.connections,
         record.unreached,
         restarts,
+        0.0 if record.open or not record.connections else end - record.closed_at,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson.errors import BSONError
 
-from fakeserver.network.wire_entries import Accepted, Received, Sent
+from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.network.wire_record import WireRecord
 from harness.hunt.faults import OUTAGE_SECONDS, UNDONE_AFTER, Fault, Reach
 from harness.hunt.places import Namer, Place, Request
@@ -70,6 +70,10 @@ class HuntRecord(WireRecord):
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     """The connections that clients have opened."""
+    open: set[int] = field(default_factory=set)
+    """The connections that are open."""
+    closed_at: float = 0.0
+    """When the last one was closed."""
     failures: list[Exception] = field(default_factory=list)
     """What went wrong in here, for the hunt to report."""
     _aims: list[_Aim] = field(default_factory=list)
@@ -99,6 +103,10 @@ class HuntRecord(WireRecord):
         if isinstance(entry, Accepted):
             self.connections += 1
             self._peers[entry.connection] = (entry.server, entry.peer)
+            self.open.add(entry.connection)
+        elif isinstance(entry, Closed):
+            self.open.discard(entry.connection)
+            self.closed_at = entry.at
         elif isinstance(entry, Received):
             self._received(entry)
         elif isinstance(entry, Sent):

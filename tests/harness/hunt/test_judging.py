@@ -35,6 +35,7 @@ def kinds(fault: str, **facts: Any) -> list[Kind]:
         ("error", {"contents": MORE}, [Kind.DOCUMENTS]),
         ("error", {"code": None}, [Kind.HANG]),
         ("silent", {"code": None}, []),
+        ("error", {"code": None, "left": 20.0}, []),
         ("error", {"code": 1, "after": 9.0}, [Kind.STANDSTILL]),
         ("outage", {"code": 1, "after": 9.0}, []),
         ("error", {"open_transactions": 1}, [Kind.TRANSACTION]),

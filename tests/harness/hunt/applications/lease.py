@@ -53,4 +53,5 @@ with MongoClient(os.environ["MONGODB_URI"], appname="scheduler") as client:
     second.start()
     first.join()
     second.join()
+    db.leases.delete_one({"_id": "leader"})
     sys.exit(0 if db.runs.count_documents({}) >= 3 else 1)
