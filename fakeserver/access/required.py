@@ -296,6 +296,19 @@ def may_measure(ask: Ask) -> bool:
     return ask.may(Resource(*ns), "find")
 
 
+def may_validate_metadata(ask: Ask) -> bool:
+    """Permit to validate the database that is named, or all."""
+    db = ask.command.get("db")
+    return ask.may(EVERYWHERE if db is None else Resource(db), "validate")
+
+
+def may_clone(ask: Ask) -> bool:
+    """Permit to read a collection, and to make a capped one of it."""
+    target = ask.command.get("toCollection")
+    made = Resource(ask.db, target if type(target) is str else "")
+    return ask.may(ask.collection, "find") and ask.may(made, "insert", "createIndex", "convertToCapped")
+
+
 def may_profile(ask: Ask) -> bool:
     """Permit to set what is recorded; the present setting shows itself to those who may read the records."""
     asks = ask.target == -1 and not {"slowms", "sampleRate", "filter"} & ask.command.keys()
@@ -526,11 +539,21 @@ RULES: Final[dict[str, Rule]] = {
     "drop": on_collection("dropCollection"),
     "createIndexes": on_collection("createIndex"),
     "dropIndexes": on_collection("dropIndex"),
+    "validateDBMetadata": may_validate_metadata,
     "planCacheClear": on_collection("planCacheWrite"),
+    **dict.fromkeys(
+        ("planCacheSetFilter", "planCacheListFilters", "planCacheClearFilters"),
+        on_collection("planCacheIndexFilter"),
+    ),
+    "cloneCollectionAsCapped": may_clone,
+    "filemd5": on_database("find"),
+    "autoCompact": on_cluster("compact"),
+    "lockInfo": on_cluster("serverStatus"),
     **{
         name: on_collection(name)
         for name in (
             *("collStats", "compact", "convertToCapped", "listIndexes", "reIndex", "validate"),
+            *("cleanupStructuredEncryptionData", "compactStructuredEncryptionData"),
             *("createSearchIndexes", "dropSearchIndex", "listSearchIndexes", "updateSearchIndex"),
         )
     },
@@ -555,6 +578,7 @@ RULES: Final[dict[str, Rule]] = {
         name: on_cluster(name)
         for name in (
             *("connPoolStats", "flushRouterConfig", "fsync", "getCmdLineOpts", "getDefaultRWConcern"),
+            *("dropConnections", "getClusterParameter", "setClusterParameter"),
             *("getLog", "getParameter", "getShardMap", "hostInfo", "invalidateUserCache", "listShards"),
             *("logRotate", "replSetGetConfig", "replSetGetStatus", "serverStatus"),
             *("setDefaultRWConcern", "setFeatureCompatibilityVersion", "setParameter", "shutdown", "top"),

@@ -16,7 +16,14 @@ from fakeserver.commands.administration import (
     parameters,
     shutdown,
 )
-from fakeserver.commands.catalog import coll_mod, collections, databases, indexes, statistics
+from fakeserver.commands.catalog import (
+    coll_mod,
+    collections,
+    databases,
+    encrypted_fields,
+    indexes,
+    statistics,
+)
 from fakeserver.commands.cluster import (
     default_concerns,
     reconfiguration,
@@ -25,7 +32,7 @@ from fakeserver.commands.cluster import (
     sharding,
     transactions,
 )
-from fakeserver.commands.queries import aggregate, count, distinct, explain, find, map_reduce
+from fakeserver.commands.queries import aggregate, count, distinct, explain, find, map_reduce, plan_cache
 from fakeserver.commands.writes import bulk_write, delete, find_and_modify, insert, update
 from fakeserver.idl.command_table import CommandTable
 
@@ -61,6 +68,7 @@ def default_table() -> CommandTable:
         bulk_write.table,
         cursors.table,
         collections.table,
+        encrypted_fields.table,
         indexes.table,
         databases.table,
         default_concerns.table,
@@ -70,6 +78,7 @@ def default_table() -> CommandTable:
         operations.table,
         maintenance.table,
         map_reduce.table,
+        plan_cache.table,
     )
 
 

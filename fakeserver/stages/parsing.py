@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
 
+from fakeserver.commands.administration.api_version import VERSION_1
 from fakeserver.commands.writes.writing import MAX_BATCH
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Checks, check_target, checks_of, duplicate_field, type_name
@@ -366,16 +367,6 @@ _API_DEPRECATION_ERROR: Final = 324
 _VERSION_REQUIRED: Final = 498870
 _FLAG_WITHOUT_VERSION: Final = 4886600
 
-VERSION_1: Final = frozenset(
-    {
-        *("abortTransaction", "aggregate", "authenticate", "bulkWrite", "collMod", "commitTransaction"),
-        *("count", "create", "createIndexes", "delete", "drop", "dropDatabase", "dropIndexes"),
-        *("endSessions", "explain", "find", "findAndModify", "getMore", "hello", "insert", "killCursors"),
-        *("listCollections", "listDatabases", "listIndexes", "ping", "refreshSessions"),
-        *("saslContinue", "saslStart", "update"),
-        *("testDeprecation", "testDeprecationInVersion2"),
-    }
-)
 _VERSION_2: Final = frozenset({"testVersion2", "testDeprecationInVersion2"})
 _DEPRECATED: Final = frozenset({("testDeprecation", "1"), ("testDeprecationInVersion2", "2")})
 

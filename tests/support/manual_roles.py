@@ -17,8 +17,9 @@ _READ: Final = (
     " planCacheRead"
 )
 _READ_WRITE: Final = (
-    f"{_READ} convertToCapped createCollection createIndex createSearchIndexes dropCollection dropIndex"
-    " dropSearchIndex insert remove renameCollectionSameDB update updateSearchIndex"
+    f"{_READ} cleanupStructuredEncryptionData compactStructuredEncryptionData convertToCapped"
+    " createCollection createIndex createSearchIndexes dropCollection dropIndex dropSearchIndex insert remove"
+    " renameCollectionSameDB update updateSearchIndex"
 )
 _DB_ADMIN: Final = (
     "bypassDocumentValidation collMod collStats compact convertToCapped createCollection createIndex"
@@ -60,8 +61,8 @@ _monitor = {
 }
 _hosts = {
     "cluster": (
-        "applicationMessage connPoolSync flushRouterConfig fsync invalidateUserCache killAnyCursor"
-        " killAnySession killop logRotate resync setParameter shutdown touch unlock"
+        "applicationMessage connPoolSync dropConnections flushRouterConfig fsync invalidateUserCache"
+        " killAnyCursor killAnySession killop logRotate resync setParameter shutdown touch unlock"
     ),
     "*": "killCursors",
 }

@@ -164,7 +164,20 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
     ),
     "collStats": _on_collection("collStats", "collStats"),
     "commitTransaction": (Shape({"commitTransaction": 1}),),
+    "autoCompact": (Shape({"autoCompact": False}, "compact@cluster"),),
+    "cleanupStructuredEncryptionData": _on_collection(
+        "cleanupStructuredEncryptionData", "cleanupStructuredEncryptionData", cleanupTokens={}
+    ),
+    "cloneCollectionAsCapped": (
+        Shape(
+            {"cloneCollectionAsCapped": "c", "toCollection": "d", "size": 4096},
+            "find@c insert@d createIndex@d convertToCapped@d",
+        ),
+    ),
     "compact": _on_collection("compact", "compact"),
+    "compactStructuredEncryptionData": _on_collection(
+        "compactStructuredEncryptionData", "compactStructuredEncryptionData", compactionTokens={}
+    ),
     "configureFailPoint": (Shape({"configureFailPoint": "failCommand", "mode": "off"}),),
     "connPoolStats": _on_cluster("connPoolStats"),
     "connectionStatus": (Shape({"connectionStatus": 1, "showPrivileges": True}),),
@@ -260,7 +273,21 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
         ),
     ),
     "flushRouterConfig": _on_cluster("flushRouterConfig"),
+    "dropConnections": _on_cluster("dropConnections", hostAndPort=[]),
+    "filemd5": (Shape({"filemd5": 1}, "find@."),),
     "fsync": _on_cluster("fsync"),
+    "getClusterParameter": (Shape({"getClusterParameter": "*"}, "getClusterParameter@cluster"),),
+    "lockInfo": _on_cluster("lockInfo", "serverStatus"),
+    "setClusterParameter": (
+        Shape(
+            {"setClusterParameter": {"changeStreams": {"expireAfterSeconds": 60}}},
+            "setClusterParameter@cluster",
+        ),
+    ),
+    "validateDBMetadata": (
+        Shape({"validateDBMetadata": 1, "apiParameters": {"version": "1"}}, "validate@*"),
+        Shape({"validateDBMetadata": 1, "apiParameters": {"version": "1"}, "db": "other"}, "validate@other"),
+    ),
     "fsyncUnlock": _on_cluster("fsyncUnlock", "unlock"),
     "getCmdLineOpts": _on_cluster("getCmdLineOpts"),
     "getDefaultRWConcern": _on_cluster("getDefaultRWConcern"),
@@ -317,7 +344,7 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
         Shape({"listCollections": 1}, "listCollections@."),
         Shape({"listCollections": 1, "nameOnly": True}, "listCollections@."),
         Shape({"listCollections": 1, "authorizedCollections": True}, "listCollections@."),
-        Shape({"listCollections": 1, "nameOnly": True, "authorizedCollections": 0.0}, "listCollections@."),
+        Shape({"listCollections": 1, "nameOnly": True, "authorizedCollections": False}, "listCollections@."),
     ),
     "listCommands": (Shape({"listCommands": 1}),),
     "listDatabases": (Shape({"listDatabases": 1}),),
@@ -338,6 +365,14 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
     ),
     "ping": (Shape({"ping": 1}),),
     "planCacheClear": _on_collection("planCacheClear", "planCacheWrite"),
+    **{
+        name: _on_collection(name, "planCacheIndexFilter", **more)
+        for name, more in (
+            ("planCacheSetFilter", {"query": {"a": 1}, "indexes": ["a_1"]}),
+            ("planCacheListFilters", {}),
+            ("planCacheClearFilters", {}),
+        )
+    },
     "profile": (
         Shape({"profile": -1}, "find@system.profile | enableProfiler@."),
         Shape({"profile": -1, "slowms": 5}, "enableProfiler@."),

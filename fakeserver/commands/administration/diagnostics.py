@@ -23,17 +23,20 @@ import platform
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+from uuid import NAMESPACE_URL, uuid5
 
-from bson import Int64
+from bson import Binary, Int64
 
 from fakeserver.admission.controls import CORES
 from fakeserver.admission.invocations import pool_of
+from fakeserver.commands.administration.api_version import VERSION_1
 from fakeserver.deployment.replication.hello import MAX_BSON_OBJECT_SIZE
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.fields import first_argument
+from fakeserver.idl.fields import Field, Fields, truth
 from fakeserver.profile import WIRE_50, WIRE_80
+from fakeserver.storage.store.catalog import BUILT_IN
 from fakeserver.waiting.first_use import at_first_use
 from mongowire.codes import ErrorCode
 from mongowire.messages import EXHAUST_ALLOWED
@@ -53,13 +56,19 @@ _LOGS: Final = ("global", "startupWarnings")
 _ALL_LOGS: Final = "*"
 
 
-@table.command("ping", kind="internal", requires_auth=False)
+@table.command("ping", kind="internal", requires_auth=False, fields=Fields.of(Field("ping")))
 def ping(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Do nothing, to show that the server answers."""
     return {}
 
 
-@table.command("buildInfo", kind="internal", requires_auth=False, aliases=("buildinfo",))
+@table.command(
+    "buildInfo",
+    kind="internal",
+    requires_auth=False,
+    aliases=("buildinfo",),
+    fields=Fields.of(Field("buildInfo"), Field("buildinfo")),
+)
 def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Return the release."""
     profile = ctx.node.profile
@@ -70,6 +79,7 @@ def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
         "allocator": "system",
         "javascriptEngine": "mozjs" if ctx.node.javascript and _javascript.available() else "none",
         "sysInfo": "deprecated",
+        "openssl": {"running": "disabled", "compiled": "disabled"},
         "versionArray": profile.version_array,
         "bits": 64,
         "debug": False,
@@ -78,7 +88,7 @@ def build_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     }
 
 
-@table.command("getCmdLineOpts", kind="internal", admin_only=True)
+@table.command("getCmdLineOpts", kind="internal", admin_only=True, fields=Fields.of(Field("getCmdLineOpts")))
 def get_cmd_line_opts(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Return the options that the server was started with, on the command line and parsed."""
     node, spec = ctx.node, ctx.node.cluster.spec
@@ -142,7 +152,9 @@ def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         **admission(ctx),
         **(_of_mongos(node) if node.is_mongos else _of_mongod(node)),
     }
-    unwanted = {name for name, value in command.items() if name in reply and value in (0, False)}
+    unwanted = {name for name, value in command.items() if name in reply and not truth(value)}
+    if truth(command.get("mirroredReads", False)) and not node.is_mongos:
+        reply["mirroredReads"] = {"seen": Int64(0), "sent": Int64(0), "erroredDuringSend": Int64(0)}
     return {name: value for name, value in reply.items() if name not in unwanted}
 
 
@@ -154,21 +166,34 @@ def _of_mongos(node: Node) -> Reply:
 
 
 def _of_mongod(node: Node) -> Reply:
+    listed = list(node.catalog)
     reply: Reply = {
+        "catalogStats": {
+            "collections": sum(each.kind == "collection" for each in listed),
+            "capped": sum(each.is_capped for each in listed),
+            "clustered": sum("clusteredIndex" in each.options for each in listed),
+            "timeseries": sum(each.kind == "timeseries" for each in listed),
+            "views": sum(each.is_view for each in listed),
+            "internalCollections": sum(each.ns.db in BUILT_IN for each in listed),
+            "internalViews": 0,
+        },
+        "locks": {},
         "storageEngine": {
             "name": node.catalog.engine.name,
             "supportsCommittedReads": True,
             "persistent": False,
-        }
+        },
+    }
+    counted = node.transactions.status()
+    none = dict.fromkeys(("insert", "query", "update", "delete", "getmore", "command"), 0)
+    reply |= {
+        "opcountersRepl": {name: Int64(number) for name, number in none.items()},
+        "transactions": {name: Int64(number) for name, number in counted.items()},
     }
     facts = node.member_facts()
     if facts is None:
         return reply
-    counted = node.transactions.status()
-    none = dict.fromkeys(("insert", "query", "update", "delete", "getmore", "command"), 0)
     return reply | {
-        "opcountersRepl": {name: Int64(number) for name, number in none.items()},
-        "transactions": {name: Int64(number) for name, number in counted.items()},
         "repl": {
             "hosts": list(facts.hosts),
             "setName": facts.set_name,
@@ -181,7 +206,12 @@ def _of_mongod(node: Node) -> Reply:
     }
 
 
-@table.command("connectionStatus", kind="internal", requires_auth=False)
+@table.command(
+    "connectionStatus",
+    kind="internal",
+    requires_auth=False,
+    fields=Fields.of(Field("connectionStatus"), Field("showPrivileges", "bool")),
+)
 def connection_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the users that the client is authenticated as, and their roles."""
     store = ctx.node.users
@@ -194,7 +224,8 @@ def connection_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if command.get("showPrivileges"):
         privileges = store.privileges(roles)
         status["authenticatedUserPrivileges"] = [each.document() for each in privileges]
-    return {"authInfo": status}
+    name = f"{ctx.node.address}/{ctx.connection.id}"
+    return {"authInfo": status, "uuid": Binary.from_uuid(uuid5(NAMESPACE_URL, name))}
 
 
 @table.command("whatsmyuri", kind="internal", requires_auth=False)
@@ -203,7 +234,7 @@ def whatsmyuri(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     return {"you": ctx.connection.peer}
 
 
-@table.command("hostInfo", kind="internal")
+@table.command("hostInfo", kind="internal", fields=Fields.of(Field("hostInfo")))
 def host_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     """Return facts about the machine."""
     return {
@@ -215,11 +246,21 @@ def host_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
             "memLimitMB": Int64(_memory_mib()),
             "numCores": CORES,
             "numCoresAvailableToProcess": CORES,
+            "numPhysicalCores": CORES,
+            "numCpuSockets": 1,
             "cpuArch": platform.machine(),
             "numaEnabled": False,
+            "numNumaNodes": 1,
         },
         "os": {"type": platform.system(), "name": platform.system(), "version": platform.release()},
-        "extra": {},
+        "extra": {
+            "versionString": platform.version(),
+            "libcVersion": "".join(platform.libc_ver()) or "unknown",
+            "kernelVersion": platform.release(),
+            "pageSize": Int64(_PAGE_BYTES),
+            "maxOpenFiles": _MAX_OPEN_FILES,
+            "numPages": _memory_mib() * _MIB // _PAGE_BYTES,
+        },
     }
 
 
@@ -239,6 +280,8 @@ def list_commands(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
                 "requiresAuth": spec.requires_auth,
                 "secondaryOk": spec.kind != "write",
                 "adminOnly": spec.admin_only,
+                "apiVersions": ["1"] if name in VERSION_1 else [],
+                "deprecatedApiVersions": [],
             }
             for name, spec in sorted(ctx.node.commands.items())
             if name == spec.name
@@ -246,15 +289,10 @@ def list_commands(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     }
 
 
-@table.command("getLog", kind="internal", admin_only=True)
+@table.command("getLog", kind="internal", admin_only=True, fields=Fields.of(Field("getLog", "string")))
 def get_log(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the newest lines of a log, or the logs' names for `*`."""
-    name = first_argument(command)
-    if type(name) is not str:
-        raise CommandError(
-            ErrorCode.TYPE_MISMATCH,
-            f"Argument to getLog must be of type String; found {name} of type {type(name).__name__}",
-        )
+    name = command["getLog"]
     if name == _ALL_LOGS:
         return {"names": list(_LOGS)}
     if name not in _LOGS:
@@ -290,6 +328,8 @@ def conn_pool_stats(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 
 _PAGE_FAULT_UNIT: Final = 1024
 _MIB: Final = 1024 * 1024
+_PAGE_BYTES: Final = 4096
+_MAX_OPEN_FILES: Final = 64_000
 
 
 def connections(node: Node) -> dict[str, Any]:

@@ -1,19 +1,21 @@
 """The commands for maintenance: what keeps a real server in shape, and costs little or nothing here.
 
-Behaviour: `compact`, `planCacheClear`, `logRotate` and `refreshLogicalSessionCacheNow` check their arguments
-and do nothing. `fsync` with `lock` holds writes back until fsyncUnlock was called as often.
-`setFeatureCompatibilityVersion` accepts the version of the release alone. `reIndex` runs on a standalone only
-(20 elsewhere). `convertToCapped` makes the collection anew with its newest documents that fit and without
-indexes but that of `_id`. `dbHash` is the MD5 of the documents in the order of `_id`, so two deployments with
-the same data have the same hash.
+Behaviour: `compact`, `logRotate` and `refreshLogicalSessionCacheNow` check their arguments and do nothing.
+`fsync` with `lock` holds writes back until fsyncUnlock was called as often. `setFeatureCompatibilityVersion`
+accepts the version of the release alone. `reIndex` runs on a standalone only (20 elsewhere).
+`convertToCapped` makes the collection anew with its newest documents that fit and without indexes but that of
+`_id`; `cloneCollectionAsCapped` puts them into another one. Both take fields that are not theirs, a `size`
+from 1 byte to 1 PiB (72, 2), and no view (166). `dataSize` counts the documents between two keys, `min` and
+`max`, of an index (96 without one). `dbHash` is the MD5 of the documents in the order of `_id`, so two
+deployments with the same data have the same hash.
 
 Versions: setFeatureCompatibilityVersion asks for `confirm` since 7.0. `dryRun` and `freeSpaceTargetMB` of
 compact since 8.0. reIndex is refused on a replica set in every release, as since 5.0.
 
 Not modelled: A change of the compatibility version, with the features that it would switch. There is no file
 to compact, to flush or to rotate. convertToCapped enters a drop, a create and inserts in the oplog; a server
-copies into a temporary collection and renames it. dataSize counts the whole collection, whatever
-`keyPattern`, `min` and `max` say, and a mongos does not have it.
+copies into a temporary collection and renames it. cloneCollectionAsCapped does the same. A mongos does not
+have dataSize.
 """
 
 from __future__ import annotations
@@ -22,34 +24,46 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from bson import Int64
+from bson import Int64, MinKey
 
+from fakeserver.commands.catalog.collections import MOST_CAPPED_BYTES
 from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.fields import Field, Fields, first_argument
-from fakeserver.profile import WIRE_70
+from fakeserver.idl.fields import Field, Fields, first_argument, type_name, whole
+from fakeserver.profile import WIRE_50, WIRE_70, WIRE_80
+from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.port.engine import Namespace, Query
+from fakeserver.storage.store.catalog import VIEWS
+from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.stored import Stored
+from fakeserver.storage.values.types import MISSING, is_number, order
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.port.engine import Document
     from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
 
 _UNCONFIRMED: Final = 7369100
+_INVALID_VERSION: Final = 4926900
+_BAD_CHUNK: Final = 10040
+_MOST_MB: Final = 2**43 - 1
+"""The most mebibytes whose number of bytes is a 64-bit integer."""
 
 
 @table.command(
     "compact",
     kind="write",
     fields=Fields.of(
-        Field("force", "bool"),
-        Field("dryRun", "bool"),
-        Field("freeSpaceTargetMB", "long"),
+        Field("force", "strictBool"),
+        Field("dryRun", "strictBool"),
+        Field("freeSpaceTargetMB", "long", minimum=1),
         target="collection",
     ),
 )
@@ -61,40 +75,106 @@ def compact(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, "collection does not exist")
     if collection.is_view:
         raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, "can't compact a view")
-    return {"bytesFreed": Int64(0)}
+    return {"estimatedBytesFreed" if command.get("dryRun") else "bytesFreed": 0}
 
 
 @table.command(
-    "planCacheClear",
-    kind="read",
-    on_secondaries=True,
+    "autoCompact",
+    kind="admin",
+    admin_only=True,
+    home="mongod",
+    since=WIRE_80,
     fields=Fields.of(
-        Field("query", "object"),
-        Field("projection", "object"),
-        Field("sort", "object"),
-        Field("collation", "object"),
-        target="collection",
+        Field("autoCompact", "strictBool"),
+        Field("freeSpaceTargetMB", "long", minimum=1),
+        Field("runOnce", "strictBool"),
     ),
 )
-def plan_cache_clear(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Forget cached plans, of which there are none."""
+def auto_compact(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Switch the compaction in the background, which has nothing to do."""
+    if command["autoCompact"] and command.get("freeSpaceTargetMB", 1) > _MOST_MB:
+        raise CommandError(ErrorCode.BAD_VALUE, f"'freeSpaceTargetMB' must be at most {_MOST_MB}")
     return {}
 
 
-@table.command("dataSize", kind="read", on_secondaries=True, home="mongod")
+@table.command(
+    "filemd5",
+    kind="read",
+    on_secondaries=True,
+    home="mongod",
+    fields=Fields.of(Field("filemd5"), Field("root", "string"), strict=False),
+)
+def file_md5(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Return the MD5 of a file in GridFS, by its id."""
+    ns = Namespace(ctx.db, f"{command.get('root', 'fs')}.chunks")
+    wanted = {"files_id": {"$eq": first_argument(command)}}
+    digest, number = _md5(), 0
+    for number, chunk in enumerate(ctx.catalog.engine.find(ns, Query(wanted, sort={"n": 1})), 1):
+        if chunk.get("n") != number - 1 or not isinstance(chunk.get("data"), bytes):
+            raise CommandError(_BAD_CHUNK, f"chunks out of order: expected {number - 1}")
+        digest.update(chunk["data"])
+    return {"numChunks": number, "md5": digest.hexdigest()}
+
+
+@table.command(
+    "dataSize",
+    kind="read",
+    on_secondaries=True,
+    home="mongod",
+    fields=Fields.of(
+        Field("dataSize", "string"),
+        Field("keyPattern", "object"),
+        Field("min", "object"),
+        Field("max", "object"),
+        Field("estimate", "bool"),
+    ),
+)
 def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Return how many bytes a collection's documents take."""
-    name = first_argument(command)
-    ns = Namespace.parse(name) if type(name) is str else Namespace("", "")
+    """Return how many bytes a collection's documents take, or those between two keys of an index."""
+    name = command["dataSize"]
+    ns = Namespace.parse(name)
     if not ns.db or not ns.collection:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{name}'")
+    lowest, highest = command.get("min"), command.get("max")
+    if bool(lowest) != bool(highest):
+        raise CommandError(ErrorCode.BAD_VALUE, "only one of min or max specified")
+    collection = ctx.catalog.get(ns)
+    if collection is not None and collection.is_view:
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
+        )
+    estimate = command.get("estimate", False)
     stats = ctx.catalog.engine.stats(ns)
-    return {
-        "estimate": bool(command.get("estimate", False)),
-        "size": Int64(stats.size),
-        "numObjects": Int64(stats.count),
-        "millis": 0,
-    }
+    size, count = stats.size, stats.count
+    if lowest and highest and collection is not None:
+        found = _between(ctx, collection, command.get("keyPattern") or lowest, lowest, highest)
+        size, count = sum(len(bson.encode(each)) for each in found), len(found)
+    return {"estimate": estimate, "size": Int64(size), "numObjects": Int64(count), "millis": 0}
+
+
+def _between(
+    ctx: CommandContext,
+    collection: Collection,
+    pattern: Mapping[str, Any],
+    lowest: Mapping[str, Any],
+    highest: Mapping[str, Any],
+) -> list[Document]:
+    """Return the documents whose keys are in a range, its end excluded. Raises `CommandError` 96."""
+    for index in collection.indexes.values():
+        if list(index.key)[: len(pattern)] == list(pattern) and is_ordered(index):
+            break
+    else:
+        raise CommandError(
+            ErrorCode.OPERATION_FAILED,
+            f"couldn't find valid index containing key pattern {show_document(pattern)}",
+        )
+    rest = list(index.key)[len(pattern) :]
+    # A bound of a compound index has a value for each field: the least one for those that are not named.
+    bounds = [{**each, **dict.fromkeys(rest, MinKey())} for each in (lowest, highest)]
+    if order(list(bounds[0].values())) >= order(list(bounds[1].values())):
+        return []
+    query = Query(hint=index.name, minimum=bounds[0], maximum=bounds[1])
+    return list(ctx.catalog.engine.find(collection.ns, query))
 
 
 @table.command(
@@ -120,7 +200,7 @@ def set_feature_compatibility_version(ctx: CommandContext, command: dict[str, An
         )
     if wanted != profile.feature_compatibility_version:
         raise CommandError(
-            ErrorCode.BAD_VALUE,
+            _INVALID_VERSION if profile.max_wire_version >= WIRE_50 else ErrorCode.BAD_VALUE,
             f"Invalid feature compatibility version value '{wanted}'; expected"
             f" '{profile.feature_compatibility_version}'. See https://docs.mongodb.com/manual/release-notes/"
             f"{profile.name}-compatibility/#feature-compatibility.",
@@ -128,9 +208,23 @@ def set_feature_compatibility_version(ctx: CommandContext, command: dict[str, An
     return {}
 
 
-@table.command("logRotate", kind="internal", admin_only=True)
-def log_rotate(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+@table.command(
+    "logRotate",
+    kind="internal",
+    admin_only=True,
+    fields=Fields.of(Field("logRotate", nullable=False)),
+)
+def log_rotate(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Begin a new log file; there is none."""
+    which = command["logRotate"]
+    if type(which) is str and which != "server":
+        raise CommandError(ErrorCode.NO_SUCH_KEY, f"Unknown log type '{which}' for logRotate")
+    if type(which) not in {str, bool} and not is_number(which):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"BSON field 'logRotate.logRotate' is the wrong type '{type_name(which)}', expected a number,"
+            " a bool or a string",
+        )
     return {}
 
 
@@ -166,28 +260,101 @@ def re_index(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     "convertToCapped",
     kind="write",
     write_concern=True,
-    fields=Fields.of(Field("size", "long"), Field("temp", "bool"), target="collection"),
+    fields=Fields.of(Field("size"), strict=False, target="collection"),
 )
 def convert_to_capped(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Make a collection capped: its newest documents that fit, without indexes but that of `_id`."""
-    ns, size = namespace(ctx, command), command.get("size", 0)
-    if size <= 0:
-        raise CommandError(ErrorCode.INVALID_OPTIONS, "Capped collection size must be greater than zero")
-    collection = ctx.catalog.get(ns)
-    if collection is None:
-        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"source collection {ns} does not exist")
-    if collection.is_view:
-        raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"cannot convert a view to capped: {ns}")
-    options = {name: value for name, value in collection.options.items() if name not in {"capped", "max"}}
-    # Inserted one by one into the new collection, which drops the oldest ones by itself when it is full.
+    ns, size = namespace(ctx, command), _capped_size(command.get("size"))
+    if ns.collection == VIEWS:
+        raise CommandError(ErrorCode.BAD_VALUE, f"cannot convert {ns} to a capped collection")
+    collection = _source(ctx, ns)
     documents = ctx.catalog.engine.find(ns, Query())
     ctx.catalog.drop(ns)
     ctx.command_applied(ns.db, {"drop": ns.collection}, uuid=collection.uuid)
-    made = ctx.catalog.create(ns, {**options, "capped": True, "size": Int64(size)})
+    _fill_capped(ctx, ns, {**collection.options, "size": size}, documents)
+    return {}
+
+
+@table.command(
+    "cloneCollectionAsCapped",
+    kind="write",
+    write_concern=True,
+    fields=Fields.of(
+        Field("toCollection", nullable=False),
+        Field("size"),
+        strict=False,
+    ),
+)
+def clone_collection_as_capped(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Copy the newest documents of a collection that fit into a new capped one."""
+    for name in ("cloneCollectionAsCapped", "toCollection"):
+        if type(command.get(name)) is not str:
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH,
+                f"'{name}' must be a string, not {type_name(command.get(name, MISSING))}",
+            )
+        if not command[name] or "$" in command[name] or "\0" in command[name] or command[name][0] == ".":
+            raise CommandError(
+                ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{ctx.db}.{command[name]}'"
+            )
+    source, target = namespace(ctx, command), Namespace(ctx.db, command["toCollection"])
+    size = _capped_size(command.get("size"))
+    collection = _source(ctx, source)
+    taken = ctx.catalog.get(target)
+    if taken is not None and taken.is_view:
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW,
+            f"cloneCollectionAsCapped not supported for views: {target}",
+        )
+    if taken is not None:
+        raise CommandError(
+            ErrorCode.NAMESPACE_EXISTS,
+            f"cloneCollectionAsCapped failed - destination collection {target} already exists. source"
+            f" collection: {source}",
+        )
+    ctx.check_name(target)
+    documents = ctx.catalog.engine.find(source, Query())
+    _fill_capped(ctx, target, {**collection.options, "size": size}, documents)
+    return {}
+
+
+def _capped_size(size: Any) -> Int64:
+    """Return the size that is asked for. Raises `CommandError` 72, and 2 for one that is too large."""
+    number = whole(size) if is_number(size) else 0
+    if number <= 0:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "Capped collection size must be greater than zero")
+    if number > MOST_CAPPED_BYTES:
+        raise CommandError(
+            ErrorCode.BAD_VALUE, f"Capped collection size must be at most {MOST_CAPPED_BYTES}, not {number}"
+        )
+    return Int64(number)
+
+
+def _source(ctx: CommandContext, ns: Namespace) -> Collection:
+    """Return the collection of which a capped one is made. Raises `CommandError` 26 or 166."""
+    collection = ctx.catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"source collection {ns} does not exist")
+    if collection.kind != "collection":
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"cannot make a capped collection of a view: {ns}"
+        )
+    return collection
+
+
+def _fill_capped(
+    ctx: CommandContext, ns: Namespace, options: Mapping[str, Any], documents: Sequence[Document]
+) -> None:
+    """Make a capped collection and fill it: it drops the oldest documents by itself when it is full."""
+    kept = {name: value for name, value in options.items() if name not in _NEVER_CAPPED}
+    made = ctx.catalog.create(ns, {**kept, "capped": True})
     ctx.collection_created(made)
     for document in documents:
         ctx.catalog.engine.insert(ns, document, accept=lambda change: ctx.applied(ns, change))
-    return {}
+
+
+_NEVER_CAPPED: Final = frozenset({"max", "clusteredIndex", "expireAfterSeconds"})
+"""The options of a collection that a capped one made of it does not take over."""
 
 
 @table.command(
@@ -196,13 +363,17 @@ def convert_to_capped(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     aliases=("dbhash",),
     on_secondaries=True,
     home="mongod",
-    fields=Fields.of(
-        Field("collections", "array", of="string"), Field("skipTempCollections", "bool"), strict=False
-    ),
+    fields=Fields.of(Field("collections"), Field("skipTempCollections", "bool"), strict=False),
 )
 def db_hash(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the MD5 of each collection's documents in the order of `_id`, and of all of them."""
-    wanted = set(command.get("collections") or ())
+    asked = command.get("collections")
+    wanted = set()
+    # What is no array names nothing.
+    for each in asked if isinstance(asked, list) else ():
+        if type(each) is not str:
+            raise CommandError(ErrorCode.BAD_VALUE, "collections entries have to be strings")
+        wanted.add(each)
     collections = [
         each
         for each in ctx.catalog.collections(ctx.db)
@@ -237,10 +408,22 @@ def _md5(data: bytes = b"") -> hashlib._Hash:
     "fsync",
     kind="internal",
     admin_only=True,
-    fields=Fields.of(Field("lock", "bool"), Field("async", "bool"), strict=False),
+    fields=Fields.of(
+        Field("fsync"),
+        Field("lock", "bool"),
+        Field("async", "bool"),
+        Field("fsyncLockAcquisitionTimeoutMillis"),
+    ),
 )
 def fsync(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Flush data to disk, of which there is none; with `lock`, hold writes back."""
+    timeout = command.get("fsyncLockAcquisitionTimeoutMillis")
+    if timeout is not None and type_name(timeout) != "int":
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            "BSON field 'fsync.fsyncLockAcquisitionTimeoutMillis' is the wrong type"
+            f" '{type_name(timeout)}', expected type 'int'",
+        )
     if not command.get("lock"):
         return {"numFiles": 1}
     return {

@@ -9,9 +9,9 @@ record (2) and takes the other settings for its slow query log.
 
 Versions: `filter` of profile since 5.0.
 
-Not modelled: Locks, yields, plan summaries and progress of an operation. `backtrace`, `truncateOps` and
-`targetAllNodes` are accepted and have no effect. On a mongos, the operations of shards, and killOp by
-`shard:opid`.
+Not modelled: Locks (lockInfo shows none), yields, plan summaries and progress of an operation. `backtrace`,
+`truncateOps` and `targetAllNodes` are accepted and have no effect. On a mongos, the operations of shards, and
+killOp by `shard:opid`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ from fakeserver.request import operations
 from fakeserver.sessions.session import lsid_of, uid_of
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.store.catalog import matching
-from fakeserver.storage.values.types import exact
+from fakeserver.storage.values.types import exact, is_number
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.port.engine import Document
 
 table = CommandTable()
 
+_INT32_MAX: Final = 2**31 - 1
+_NO_OP_ID: Final = 26823
 _PROFILE_LEVELS: Final = (0, 1, 2)
-_CURRENT_OP: Final = frozenset({
-    *("allUsers", "idleConnections", "idleCursors", "idleSessions"),
-    *("localOps", "backtrace", "truncateOps", "targetAllNodes"),
-})  # fmt: skip
+_CURRENT_OP: Final = Fields.of(
+    *(Field(name, "bool") for name in ("allUsers", "idleConnections", "idleCursors", "idleSessions")),
+    *(Field(name, "bool") for name in ("localOps", "backtrace", "truncateOps", "targetAllNodes")),
+)
 
 
 @table.command("currentOp", kind="internal", admin_only=True)
@@ -59,8 +61,8 @@ def current_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
-    """Return what `$currentOp` does, with its options. Raises `CommandError` 9, 14 or 40415."""
-    _check_switches(ctx, switches)
+    """Return what `$currentOp` does, with its options. Raises `CommandError` 9 or 14."""
+    _check_switches(switches)
     all_users = switches.get("allUsers", False)
     found = list(_active(ctx, all_users=all_users))
     if switches.get("idleConnections", False):
@@ -72,30 +74,23 @@ def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
     return found
 
 
-def _check_switches(ctx: CommandContext, switches: Any) -> None:
+def _check_switches(switches: Any) -> None:
     if not isinstance(switches, dict):
         raise CommandError(
-            ErrorCode.TYPE_MISMATCH,
+            ErrorCode.FAILED_TO_PARSE,
             f"$currentOp options must be specified in an object, but found: {type_name(switches)}",
         )
-    for name, value in switches.items():
-        if name not in _CURRENT_OP:
+    for name in switches:
+        if name not in _CURRENT_OP.by_name:
             raise CommandError(
-                ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field '$currentOp.{name}' is an unknown field."
+                ErrorCode.FAILED_TO_PARSE, f"Unrecognized option '{name}' in $currentOp stage."
             )
-        if not isinstance(value, bool):
+        if not isinstance(switches[name], bool):
             raise CommandError(
-                ErrorCode.TYPE_MISMATCH,
-                f"BSON field '$currentOp.{name}' is the wrong type '{type_name(value)}', expected type"
-                " 'bool'",
+                ErrorCode.FAILED_TO_PARSE,
+                f"The '{name}' parameter of the $currentOp stage must be a boolean value, but found:"
+                f" {type_name(switches[name])}",
             )
-    if switches.get("targetAllNodes", False):
-        if not ctx.node.is_mongos:
-            message = "$currentOp supports targetAllNodes parameter only for sharded clusters"
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
-        if switches.get("localOps", False):
-            message = "$currentOp supports either localOps or targetAllNodes, not both"
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
 
 
 def _active(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:
@@ -152,17 +147,69 @@ def _idle_cursors(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]
 
 
 @table.command(
+    "lockInfo", kind="internal", admin_only=True, home="mongod", fields=Fields.of(Field("lockInfo"))
+)
+def lock_info(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Return the locks that are held: none between two commands."""
+    return {"lockInfo": []}
+
+
+@table.command(
+    "dropConnections",
+    kind="internal",
+    admin_only=True,
+    fields=Fields.of(Field("dropConnections"), Field("hostAndPort", "array", required=True, of="string")),
+)
+def drop_connections(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Close the connections to other members: there are none, because members share their data in memory."""
+    for each in command["hostAndPort"]:
+        _check_address(each)
+    return {}
+
+
+def _check_address(address: str) -> None:
+    """Refuse what names no host, or no port. Raises `CommandError` 9."""
+    bracketed = address.startswith("[") and "]" in address
+    host, colon, port = address.rpartition(":") if not bracketed else _split_bracketed(address)
+    if not colon:
+        host = address
+    is_port = port.isdigit() and 0 < int(port) <= _MAX_PORT
+    if not host or (":" in host and not bracketed) or (colon and not is_port):
+        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Bad address '{address}': expected host:port")
+
+
+def _split_bracketed(address: str) -> tuple[str, str, str]:
+    host, _, rest = address.partition("]")
+    return host, rest[:1], rest[1:]
+
+
+_MAX_PORT: Final = 65_535
+
+
+@table.command(
     "killOp",
     kind="internal",
     admin_only=True,
-    fields=Fields.of(Field("op", "int|long|double|string", required=True), strict=False),
+    fields=Fields.of(Field("op", nullable=False), strict=False),
 )
 def kill_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """End an operation; the reply says only that it was tried."""
+    if "op" not in command:
+        raise CommandError(ErrorCode.NO_SUCH_KEY, 'Did not provide "op" field')
     number = command["op"]
     # Text is the id of an operation on a shard, which a mongos would pass on; here a mongos runs all itself.
-    if type(number) is not str:
-        operations.kill(ctx.node, whole(number))
+    if type(number) is str and ctx.node.is_mongos:
+        return {"info": "attempting to kill op"}
+    if not is_number(number):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f'Expected field "op" to have numeric type, but found {type_name(number)}',
+        )
+    if whole(number) != exact(number):
+        raise CommandError(ErrorCode.BAD_VALUE, 'Expected field "op" to have a value exactly an integer')
+    if not -_INT32_MAX - 1 <= whole(number) <= _INT32_MAX:
+        raise CommandError(_NO_OP_ID, f"invalid op : {number}. Op ID cannot be represented with 32 bits")
+    operations.kill(ctx.node, whole(number))
     return {"info": "attempting to kill op"}
 
 
@@ -173,7 +220,7 @@ def kill_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         Field("profile", "int"),
         Field("slowms", "int"),
         Field("sampleRate", "number", minimum=0, maximum=1),
-        Field("filter", "object|string"),
+        Field("filter", nullable=False),
     ),
 )
 def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
@@ -207,9 +254,9 @@ _FILTER_NOTE: Final = (
 )
 
 
-def _set_filter(ctx: CommandContext, value: Mapping[str, Any] | str) -> None:
+def _set_filter(ctx: CommandContext, value: Any) -> None:
     profiling = ctx.node.profiler.profiling
-    if isinstance(value, str):
+    if not isinstance(value, dict):
         if value != "unset":
             raise CommandError(ErrorCode.BAD_VALUE, "Expected an object, or the string 'unset'.")
         profiling.filter = profiling.matches = None

@@ -14,8 +14,8 @@ Versions: `index.hidden` since 4.4; `timeseries` and `expireAfterSeconds` since 
 6.0. Until 4.4 unknown fields are refused with 72, in the words of that time.
 
 Not modelled: A server checks all of the command first; here an index stays changed when an option is refused.
-`dryRun` leaves an index as it is, but not the options, and the entry of the oplog is written all the same.
-`validationAction` `errorAndLog` is `error`, and nothing is logged for `warn`.
+A `dryRun`, which is for `unique` alone, writes its entry of the oplog all the same. `validationAction`
+`errorAndLog` is `error`, and nothing is logged for `warn`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands.catalog.collections import IMAGES, TIMESERIES, check_view_pipeline
-from fakeserver.commands.catalog.index_specs import bad_expiry
+from fakeserver.commands.catalog.collections import (
+    IMAGES,
+    MOST_CAPPED,
+    MOST_CAPPED_BYTES,
+    TIMESERIES,
+    check_view_pipeline,
+    stages_of,
+)
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -34,9 +40,10 @@ from fakeserver.idl.fields import Field, Fields, whole
 from fakeserver.storage.plans.index_keys import is_id_key
 from fakeserver.storage.port.engine import Query
 from fakeserver.storage.store import time_series
+from fakeserver.storage.store.catalog import BUILT_IN
 from fakeserver.storage.values.paths import read, split
 from fakeserver.storage.values.printing import show_document
-from fakeserver.storage.values.types import MISSING, is_nan, is_number, order
+from fakeserver.storage.values.types import MISSING, order
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -76,12 +83,12 @@ _TIMESERIES: Final = Fields.of(
         Field("validationLevel", "string", choices=("off", "strict", "moderate")),
         Field("validationAction", "string", choices=("error", "warn", "errorAndLog")),
         Field("viewOn", "string"),
-        Field("pipeline", "array", of="object"),
+        Field("pipeline", "array"),
         Field("changeStreamPreAndPostImages", "object", of=IMAGES),
-        Field("expireAfterSeconds", "long|string"),
+        Field("expireAfterSeconds", "long|string", nullable=False),
         Field("timeseries", "object", of=_TIMESERIES),
-        Field("cappedSize", "long"),
-        Field("cappedMax", "long"),
+        Field("cappedSize", "long", minimum=1, maximum=MOST_CAPPED_BYTES),
+        Field("cappedMax", "long", maximum=MOST_CAPPED),
         Field("dryRun", "bool"),
         Field("collectionUUID", "binData"),
         target="collection",
@@ -101,8 +108,11 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         "stateBeforeChange": {"collectionOptions": dict(collection.options)},
     }
     reply: Reply = {}
+    dry = request.get("dryRun", False)
+    if dry and not request.get("index", {}).get("unique"):
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "dryRun mode is only supported for 'unique'")
     if "index" in request:
-        reply = _modify_index(ctx, collection, request["index"], dry=request.get("dryRun", False))
+        reply = _modify_index(ctx, collection, request["index"], dry=dry)
     changes: dict[str, Any] = {name: request[name] for name in _SIMPLE if name in request}
     if changes.get("validator") == {}:
         changes["validator"] = None
@@ -112,7 +122,9 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         images = request["changeStreamPreAndPostImages"]
         changes["changeStreamPreAndPostImages"] = images if images.get("enabled") else None
     if "expireAfterSeconds" in request:
-        changes["expireAfterSeconds"] = _expiry(collection, request["expireAfterSeconds"])
+        changes["expireAfterSeconds"] = _expiry(
+            collection, request["expireAfterSeconds"], ctx.node.clock.utc()
+        )
     for name, option in (("cappedSize", "size"), ("cappedMax", "max")):
         if name in request:
             changes[option] = request[name]
@@ -133,7 +145,7 @@ def _buckets(collection: Collection, change: Mapping[str, Any]) -> Document:
     return time_series.modified(collection.options["timeseries"], change)
 
 
-def _check_kind(ctx: CommandContext, collection: Collection, request: Mapping[str, Any]) -> None:
+def _check_kind(ctx: CommandContext, collection: Collection, request: dict[str, Any]) -> None:
     """Refuse what a view has and a collection has not, and the reverse. Raises `CommandError` 72."""
     for name in _MODIFIED:
         if name not in request:
@@ -144,14 +156,25 @@ def _check_kind(ctx: CommandContext, collection: Collection, request: Mapping[st
             raise CommandError(ErrorCode.INVALID_OPTIONS, f"'{name}' option only supported on a view")
         if name in {"cappedSize", "cappedMax"} and not collection.is_capped:
             raise CommandError(ErrorCode.INVALID_OPTIONS, "Collection must be capped.")
+        if name == "changeStreamPreAndPostImages" and collection.kind == "timeseries":
+            raise CommandError(ErrorCode.INVALID_OPTIONS, f"option not supported on a time-series: {name}")
+    for name in ("validator", "validationLevel", "validationAction"):
+        if name in request and collection.kind == "timeseries":
+            raise CommandError(ErrorCode.INVALID_OPTIONS, f"option not supported on a time-series: {name}")
+    ns = collection.ns
+    if "validator" in request and (ns.collection.startswith("system.") or ns.db in BUILT_IN):
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS, f"Document validation not allowed on system collection {collection.ns}"
+        )
     if "pipeline" in request:
+        request["pipeline"] = stages_of("collMod.pipeline", request["pipeline"])
         check_view_pipeline(ctx, request["pipeline"])
 
 
 _OF_VIEWS: Final = frozenset({"viewOn", "pipeline"})
 
 
-def _expiry(collection: Collection, seconds: Any) -> Int64 | None:
+def _expiry(collection: Collection, seconds: Any, now: float) -> Int64 | None:
     """Return after how long documents expire, None for never. Raises `CommandError` 72."""
     if collection.kind != "timeseries" and "clusteredIndex" not in collection.options:
         raise CommandError(
@@ -168,16 +191,17 @@ def _expiry(collection: Collection, seconds: Any) -> Int64 | None:
             f" '{seconds}'. Accepted value is 'off'",
         )
     number = whole(seconds)
-    if number < 0:
-        raise CommandError(ErrorCode.INVALID_OPTIONS, "'expireAfterSeconds' must be non-negative")
+    if not 0 <= number <= now:
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS, "'expireAfterSeconds' must be between 0 and the seconds since 1970"
+        )
     return Int64(number)
 
 
 def _index_expiry(index: IndexSpec, seconds: Any) -> Int64:
-    """Return after how long the documents of an index expire. Raises `CommandError` 72."""
-    reason = bad_expiry(seconds)
-    if reason is None and is_number(seconds) and is_nan(seconds):
-        reason = "TTL index 'expireAfterSeconds' option must not be NaN"
+    """Return after how long the documents of an index expire, bounded. Raises `CommandError` 72."""
+    number = whole(seconds)
+    reason = None if number >= 0 else "TTL index 'expireAfterSeconds' option cannot be less than 0"
     # A rule of the index wins over one of the number: no number would do for this index.
     if is_id_key(index.key):
         reason = "the _id field does not support TTL indexes"
@@ -185,19 +209,44 @@ def _index_expiry(index: IndexSpec, seconds: Any) -> Int64:
         reason = "TTL indexes are single-field indexes, compound indexes do not support TTL"
     if reason is not None:
         raise CommandError(ErrorCode.INVALID_OPTIONS, reason)
-    return Int64(float(str(seconds)))
+    return Int64(min(number, _LONGEST))
+
+
+_LONGEST: Final = 2**31 - 1
+"""The most seconds after which documents of an index may expire."""
+
+_CLUSTERED_HIDDEN: Final = 6011800
+_CHANGES: Final = ("expireAfterSeconds", "hidden", "unique", "prepareUnique")
+
+
+def _check_changes(wanted: Mapping[str, Any]) -> None:
+    """Refuse no change of an index, and those that do not go together. Raises `CommandError` 72 or 2."""
+    if not any(name in wanted for name in _CHANGES):
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS, "no expireAfterSeconds, hidden, unique, or prepareUnique field"
+        )
+    if wanted.get("unique") is False:
+        raise CommandError(ErrorCode.BAD_VALUE, "collMod does not support converting an index to non-unique")
 
 
 def _modify_index(
     ctx: CommandContext, collection: Collection, wanted: Mapping[str, Any], *, dry: bool
 ) -> Reply:
     index = _find(collection, wanted)
+    _check_changes(wanted)
+    prepares = wanted.get("prepareUnique")
+    if prepares is not None and prepares != bool(index.document.get("prepareUnique")):
+        others = [name for name in ("expireAfterSeconds", "hidden", "unique") if name in wanted]
+        if others:
+            raise CommandError(
+                ErrorCode.INVALID_OPTIONS, f"cannot change prepareUnique together with {others[0]}"
+            )
     document: dict[str, Any] = dict(index.document)
     reply: Reply = {}
     if "expireAfterSeconds" in wanted:
         seconds = _index_expiry(index, wanted["expireAfterSeconds"])
         if "expireAfterSeconds" in document:
-            reply["expireAfterSeconds_old"] = document["expireAfterSeconds"]
+            reply["expireAfterSeconds_old"] = Int64(whole(document["expireAfterSeconds"]))
         document["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = seconds
     if wanted.get("hidden") and is_id_key(index.key):
         raise CommandError(ErrorCode.BAD_VALUE, "can't hide _id index")
@@ -209,7 +258,8 @@ def _modify_index(
                 document[name] = True
     if wanted.get("unique"):
         _check_unique(ctx, collection, index)
-        reply["unique_new"] = True
+        if not dry and not index.document.get("unique"):
+            reply["unique_new"] = True
         document["unique"] = True
         document.pop("prepareUnique", None)
     if not dry:
@@ -222,8 +272,12 @@ def _find(collection: Collection, wanted: Mapping[str, Any]) -> IndexSpec:
         raise CommandError(ErrorCode.INVALID_OPTIONS, "must specify either index name or key pattern")
     for index in collection.indexes.values():
         if index.name == wanted.get("name") or dict(index.key) == wanted.get("keyPattern"):
-            return index
-    shown = wanted.get("name") or show_document(wanted["keyPattern"])
+            if "clustered" not in index.document:
+                return index
+            # The collection itself is sorted by this key: there is no index to change, nor to hide.
+            if "hidden" in wanted:
+                raise CommandError(_CLUSTERED_HIDDEN, "Cannot hide or unhide the clustered index")
+    shown = show_document(wanted["keyPattern"]) if "keyPattern" in wanted else wanted["name"]
     raise CommandError(ErrorCode.INDEX_NOT_FOUND, f"cannot find index {shown} for ns {collection.ns}")
 
 

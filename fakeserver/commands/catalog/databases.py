@@ -6,7 +6,7 @@ and is refused (13) if it asks for all with `authorizedDatabases: false`. dropDa
 one after another and then itself, each an entry of the oplog; a database that is not there is no error, a
 built-in one is refused (20). It waits until no open transaction uses the database.
 
-Versions: The same in every release.
+Versions: The reply of dropDatabase names the database until 8.1.
 
 Not modelled: Sizes are estimates, as those of collStats. dropDatabase leaves open cursors alone. A server
 leaves `config` or `local` out while it is empty.
@@ -14,7 +14,7 @@ leaves `config` or `local` out while it is empty.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
@@ -23,7 +23,8 @@ from fakeserver.commands.catalog.collections import dropped_collection
 from fakeserver.commands.catalog.statistics import PAGE_BYTES, storage_bytes
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.fields import Field, Fields
+from fakeserver.idl.fields import Field, Fields, whole
+from fakeserver.profile import WIRE_82
 from fakeserver.storage.store.catalog import BUILT_IN, matching
 from mongowire.codes import ErrorCode
 
@@ -32,15 +33,17 @@ if TYPE_CHECKING:
 
 table = CommandTable()
 
+_NOT_ONE: Final = 5255100
+"""The code of a dropDatabase whose argument is another number than 1."""
+
 
 @table.command(
     "listDatabases",
     kind="read",
     fields=Fields.of(
-        Field("listDatabases", "number"),
         Field("filter", "object"),
         Field("nameOnly", "bool"),
-        Field("authorizedDatabases", "bool"),
+        Field("authorizedDatabases", "strictBool"),
     ),
     admin_only=True,
 )
@@ -51,9 +54,11 @@ def list_databases(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     for name in _visible(ctx, request.get("authorizedDatabases")):
         size = _size(ctx, name)
         described.append({"name": name, "sizeOnDisk": Int64(size), "empty": False})
-    found = matching(described, request.get("filter"))
     if names_only:
-        return {"databases": [{"name": each["name"]} for each in found]}
+        # The filter sees no more than the reply.
+        described = [{"name": each["name"]} for each in described]
+        return {"databases": matching(described, request.get("filter"))}
+    found = matching(described, request.get("filter"))
     total = sum(int(each["sizeOnDisk"]) for each in found)
     return {"databases": found, "totalSize": Int64(total), "totalSizeMb": Int64(total // 1024**2)}
 
@@ -81,8 +86,10 @@ def _size(ctx: CommandContext, db: str) -> int:
 @table.command(
     "dropDatabase", kind="write", fields=Fields.of(Field("dropDatabase", "number")), write_concern=True
 )
-def drop_database(ctx: CommandContext, _request: dict[str, Any]) -> Reply:
+def drop_database(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Drop a database; one that is not there is no error."""
+    if whole(request["dropDatabase"]) != 1:
+        raise CommandError(_NOT_ONE, "Have to pass 1 as 'drop' parameter")
     if ctx.db in BUILT_IN:
         raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Dropping the '{ctx.db}' database is prohibited.")
     collections = ctx.catalog.collections(ctx.db)
@@ -92,4 +99,4 @@ def drop_database(ctx: CommandContext, _request: dict[str, Any]) -> Reply:
         ctx.catalog.drop(collection.ns)
         dropped_collection(ctx, collection)
     ctx.command_applied(ctx.db, {"dropDatabase": 1})
-    return {"dropped": ctx.db}
+    return {} if ctx.node.profile.max_wire_version >= WIRE_82 else {"dropped": ctx.db}

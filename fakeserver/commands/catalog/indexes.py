@@ -88,9 +88,11 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if new:
         entries = [dict(spec.document) for spec in new]
         ctx.command_applied(ns.db, {"createIndexes": ns.collection, "indexes": entries}, uuid=collection.uuid)
+    # The key that the collection itself is sorted by is listed, and not counted.
+    clustered = int("clusteredIndex" in collection.options)
     reply: Reply = {
-        "numIndexesBefore": before,
-        "numIndexesAfter": len(collection.indexes),
+        "numIndexesBefore": before - clustered,
+        "numIndexesAfter": len(collection.indexes) - clustered,
         "createdCollectionAutomatically": made,
     }
     if quorum is not None and new:
@@ -218,11 +220,16 @@ def _found(collection: Collection, wanted: Sequence[Any], *, lenient: bool) -> l
     return list(dict.fromkeys(names))
 
 
+_CLUSTERED_DROPPED: Final = 5979800
+
+
 def _find(collection: Collection, wanted: Any) -> str:
     for index in collection.indexes.values():
         if wanted == index.name or (
             isinstance(wanted, dict) and list(wanted.items()) == list(index.key.items())
         ):
+            if "clustered" in index.document:
+                raise CommandError(_CLUSTERED_DROPPED, "Cannot drop the clustered index")
             if is_id_key(index.key):
                 raise CommandError(ErrorCode.INVALID_OPTIONS, "cannot drop _id index")
             return index.name

@@ -1,15 +1,15 @@
 """The commands for statistics: the size and use of collections and databases.
 
 Behaviour: Numbers and sizes of documents are true; `scale` divides sizes. collStats of a missing collection
-is a row of zeros, of a view an error (166). `validate` refuses `background` with `full` (72), a missing
-collection (26) and a view (166), and finds every collection sound. `top` lists each collection with no time
-spent, because operations take none.
+is a row of zeros, of a view an error (166). `validate` refuses options that do not go together (72),
+`background` on a standalone (115), a missing collection (26) and a view (166), and finds every collection
+sound. `top` lists each collection with no time spent, because operations take none.
 
 Versions: The same in every release.
 
 Not modelled: The sizes on disk of collections and indexes are estimates. There are no sections of the storage
 engine (`wiredTiger`, `indexDetails`), no files, and on a mongos no rows for each shard. `repair`,
-`checkBSONConformance`, `metadata`, `waitForLock` and `freeStorage` are accepted and have no effect.
+`checkBSONConformance` and `fixMultikey` find nothing to do; there is no free space.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fakeserver.commands import local_collections
 from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
-from fakeserver.idl.fields import Field, Fields
+from fakeserver.idl.fields import Field, Fields, truth
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ def coll_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     "dbStats",
     kind="read",
     aliases=("dbstats",),
-    fields=Fields.of(Field("scale", "int", minimum=1), Field("freeStorage", "int"), strict=False),
+    fields=Fields.of(
+        Field("dbStats"), Field("dbstats"), Field("scale", "int", minimum=1), Field("freeStorage", "bool")
+    ),
 )
 def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the size of a database."""
@@ -108,6 +110,9 @@ def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     storage = sum(storage_bytes(each.size) for each in stats)
     indexes = sum(len(each.indexes) for each in collections)
     index_size = indexes * PAGE_BYTES
+    free: Document = {}
+    if request.get("freeStorage"):
+        free = dict.fromkeys(("freeStorageSize", "indexFreeStorageSize", "totalFreeStorageSize"), 0.0)
     return {
         "db": ctx.db,
         "collections": Int64(len(collections)),
@@ -119,10 +124,22 @@ def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         "indexes": Int64(indexes),
         "indexSize": index_size / scale,
         "totalSize": (storage + index_size) / scale,
+        **free,
         "scaleFactor": Int64(scale),
         "fsUsedSize": 0.0,
         "fsTotalSize": _DISK_BYTES / scale,
     }
+
+
+_VALIDATE_OPTIONS: Final = (
+    *("full", "background", "repair", "fixMultikey", "checkBSONConformance", "metadata"),
+)
+_INCOMPATIBLE: Final = (
+    *(("background", "full"), ("background", "repair"), ("background", "metadata")),
+    *(("metadata", "full"), ("metadata", "repair"), ("metadata", "checkBSONConformance")),
+    ("checkBSONConformance", "repair"),
+)
+"""The pairs of options that validate does not take together."""
 
 
 @table.command(
@@ -130,11 +147,7 @@ def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     kind="read",
     on_secondaries=True,
     fields=Fields.of(
-        Field("full", "bool"),
-        Field("background", "bool"),
-        Field("repair", "bool"),
-        Field("checkBSONConformance", "bool"),
-        Field("metadata", "bool"),
+        *(Field(name) for name in _VALIDATE_OPTIONS),
         strict=False,
         target="collection",
     ),
@@ -142,11 +155,18 @@ def db_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 def validate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return that a collection is sound."""
     ns = namespace(ctx, request)
-    if request.get("background") and request.get("full"):
+    asked = {name for name in _VALIDATE_OPTIONS if truth(request.get(name))}
+    for one, other in _INCOMPATIBLE:
+        if {one, other} <= asked:
+            raise CommandError(
+                ErrorCode.INVALID_OPTIONS,
+                f"Running the validate command with both {{ {one}: true }} and {{ {other}: true }} is not"
+                " supported.",
+            )
+    if "background" in asked and not ctx.node.is_replicated:
         raise CommandError(
-            ErrorCode.INVALID_OPTIONS,
-            "Running the validate command with both { background: true } and { full: true } is not"
-            " supported.",
+            ErrorCode.COMMAND_NOT_SUPPORTED,
+            "Running validate on a standalone with { background: true } is not supported",
         )
     collection = ctx.catalog.get(ns)
     if collection is None:
@@ -154,15 +174,18 @@ def validate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if collection.is_view:
         raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view")
     count = ctx.catalog.engine.stats(ns).count
+    counted = {"nInvalidDocuments": 0, "nNonCompliantDocuments": 0, "nrecords": count}
+    mode = "FixErrors" if "repair" in asked else "AdjustMultikey" if "fixMultikey" in asked else "None"
     return {
         "ns": str(ns),
         "uuid": collection.uuid,
-        "nInvalidDocuments": Int64(0),
-        "nNonCompliantDocuments": Int64(0),
-        "nrecords": Int64(count),
+        **({} if "metadata" in asked else counted),
         "nIndexes": len(collection.indexes),
-        "keysPerIndex": {name: Int64(count) for name in collection.indexes},
-        "indexDetails": {name: {"valid": True} for name in collection.indexes},
+        "keysPerIndex": dict.fromkeys(collection.indexes, count),
+        "indexDetails": {
+            name: {"valid": True, "spec": dict(index.document)} for name, index in collection.indexes.items()
+        },
+        "repairMode": mode,
         "valid": True,
         "repaired": False,
         "warnings": [],

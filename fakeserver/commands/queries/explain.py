@@ -1,20 +1,22 @@
 """The explain command: the plan of a command, and how much it examines.
 
-Behaviour: It explains find, count, distinct, aggregate, update, delete and findAndModify (59 for any other)
-of its own database (73 for a `$db` of another), checks the fields of the explained command, and changes
-nothing. Updates and deletes have one statement (16). A command on a view is explained as the pipeline that it
-becomes; what a query can do of a pipeline's head (`$match`, `$sort`, `$skip`, `$limit`, in this order) stands
-in `$cursor`. Verbosities but `queryPlanner` run the query and count keys and documents. A hint that names no
-index is refused with 2, as when the command runs. An `$or` is read by the indexes of its branches; a
-projection of nothing but fields of an index (PROJECTION_COVERED) and a count within bounds (COUNT_SCAN) read
-no document.
+Behaviour: It explains find, count, distinct, aggregate, update, delete and findAndModify (20 for any other
+command, 59 for an unknown one) of its own database (73 for a `$db` of another), checks the fields of the
+explained command, and changes nothing. Updates and deletes have one statement (16). A command on a view is
+explained as the pipeline that it becomes; what a query can do of a pipeline's head (`$match`, `$sort`,
+`$skip`, `$limit`, in this order) stands in `$cursor`. Verbosities but `queryPlanner` run the query and count
+keys and documents. A hint that names no index is refused with 2, as when the command runs. An `$or` is read
+by the indexes of its branches; a projection of nothing but fields of an index (PROJECTION_COVERED) and a
+count within bounds (COUNT_SCAN) read no document.
 
 Versions: Since 8.0 an equality that finds one document is shown as an EXPRESS stage: by `_id`, and for reads
 by another index where it is unique or one document is enough; with a projection since 9.0.
 
 Not modelled: The planner has one plan: `rejectedPlans` is empty, `isCached` false, `executionTimeMillis` 0,
 and `allPlansExecution` shows what `executionStats` does. There is neither `works` nor memory in a stage, no
-`explainVersion` 2, no stage for a mongos or a shard. mapReduce and bulkWrite are not explained.
+`explainVersion` 2, no stage for a mongos or a shard. `queryShapeHash`, `planCacheShapeHash` and
+`planCacheKey` are equal where a server's are, and have other values. mapReduce and bulkWrite are not
+explained.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from bson import Regex
 from fakeserver.commands.queries.count import limit_of
 from fakeserver.commands.queries.distinct import index_to_scan
 from fakeserver.commands.queries.find import check_bounds
+from fakeserver.commands.queries.plan_cache import plan_hash, query_hash
 from fakeserver.commands.queries.reading import check_hint, indexes_of, query_of, reader, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -85,8 +88,10 @@ def explain(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     check_inner_db(command, ctx.db)
     name = next(iter(command), "")
     spec = ctx.node.commands.get(name)
-    if spec is None or spec.name not in _EXPLAINABLE:
+    if spec is None:
         raise CommandError(ErrorCode.COMMAND_NOT_FOUND, f"Explain failed due to unknown command: {name}")
+    if spec.name not in _EXPLAINABLE:
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Cannot explain cmd: {name}")
     # The explained command never passes the pipeline's parser, so its fields are checked here.
     if spec.fields is not None:
         spec.fields.check_command(command)
@@ -143,7 +148,9 @@ def described(
     view = view_of(ctx, ns, command, command["pipeline"] if name == "aggregate" else ())
     if name == "aggregate" or view is not None:
         pipeline = [*stages, *_as_pipeline(name, command)]
-        compile_pipeline(pipeline, _scope(ctx, pipeline, collection))
+        # What writes its results is explained without writing them.
+        read = pipeline[:-1] if pipeline and {"$out", "$merge"} & pipeline[-1].keys() else pipeline
+        compile_pipeline(read, _scope(ctx, read, collection))
         statement = _pipeline(command, pipeline)
     else:
         statement = _statement(name, command)
@@ -163,11 +170,24 @@ def described(
     cursor = _cursor(ctx, source, statement, query, explanation, run=run)
     shown = {name: value for name, value in command.items() if name not in {"lsid", "$clusterTime"}}
     host, _, port = ctx.node.address.rpartition(":")
-    around = {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
+    around: Document = {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
+    if ctx.node.profile.max_wire_version >= WIRE_80:
+        around["queryShapeHash"] = query_hash(command, name)
     if statement.stages:
         stages = [{"$cursor": cursor}, *({**stage} for stage in statement.stages)]
         return {"explainVersion": "1", "stages": stages, **around}
     return {"explainVersion": "1", **cursor, **around}
+
+
+def _hashes(ctx: CommandContext, statement: _Statement, query: Query, winning: Document) -> Document:
+    """Return the hashes of a query's shape and of its plan; a query without a plan has none."""
+    if winning["stage"] == "IDHACK" or winning["stage"].startswith("EXPRESS"):
+        return {}
+    shape = plan_hash(query.filter, query.sort, query.projection, query.collation, statement.stages)
+    names = ["queryHash"]
+    if ctx.node.profile.max_wire_version >= WIRE_80:
+        names.append("planCacheShapeHash")
+    return {**dict.fromkeys(names, shape), "planCacheKey": shape}
 
 
 def _scope(
@@ -218,7 +238,8 @@ def _cursor(
         "queryPlanner": {
             "namespace": str(ns),
             "parsedQuery": parsed(query.filter),
-            "indexFilterSet": False,
+            "indexFilterSet": query.allowed is not None,
+            **_hashes(ctx, statement, query, winning),
             "maxIndexedOrSolutionsReached": False,
             "maxIndexedAndSolutionsReached": False,
             "maxScansToExplodeReached": False,
@@ -253,6 +274,8 @@ _WRITES: Final = {
     "findAndDelete": "DELETE",
 }
 
+
+_WOULD: Final = {"UPDATE": "nWouldModify", "DELETE": "nWouldDelete"}
 
 _EXPRESS: Final = frozenset({"find", "aggregate", "update", "delete"})
 
@@ -541,6 +564,9 @@ def _counted(plan: Document, explanation: Explanation) -> Document:
     shown = {name: value for name, value in plan.items() if name not in {"inputStage", "inputStages"}}
     returned = explanation.keys if stage == "IXSCAN" and not explanation.of_key else explanation.returned
     shown["nReturned"] = 0 if stage == "COUNT" else returned
+    if stage in _WOULD:
+        shown["nReturned"] = 0
+        shown[_WOULD[stage]] = explanation.returned
     if stage == "COUNT":
         shown["nCounted"] = explanation.returned
     if stage in {"IXSCAN", "IDHACK", "DISTINCT_SCAN", "EXPRESS_IXSCAN", "COUNT_SCAN", *_NEAREST}:

@@ -135,6 +135,8 @@ def _find_plainly(ctx: CommandContext, request: Mapping[str, Any], ns: Namespace
     collection = ctx.catalog.get(ns)
     if collection is None or collection.is_view or collection.collation is not None or ns.db == LOCAL:
         return None
+    if "clusteredIndex" in collection.options:
+        return None
     wanted, limit, size = request.get("filter"), request.get("limit", 0), request.get("batchSize")
     if size is None:
         size = DEFAULT_BATCH
@@ -176,12 +178,15 @@ def query(
     hint = check_hint(collection, request.get("hint"), ns, request.get("filter") or {})
     if "min" in request or "max" in request:
         check_bounds(request, hint, collection)
+    sort = request.get("sort")
+    if not sort and collection is not None and "clusteredIndex" in collection.options:
+        sort, hint = _natural_order(hint)
     return query_of(
         ctx,
         request,
         collection,
         filter=request.get("filter") or {},
-        sort=request.get("sort"),
+        sort=sort,
         projection=request.get("projection"),
         skip=request.get("skip", 0),
         limit=request.get("limit", 0),
@@ -191,6 +196,15 @@ def query(
         return_key=request.get("returnKey", False),
         show_record_id=request.get("showRecordId", False),
     )
+
+
+def _natural_order(hint: Any) -> tuple[Any, Any]:
+    """Return the sort and the hint that read a clustered collection: its documents lie in order of `_id`."""
+    if hint is None:
+        return {"_id": 1}, None
+    if isinstance(hint, dict) and NATURAL in hint:
+        return {"_id": hint[NATURAL]}, None
+    return None, hint
 
 
 def check_bounds(request: Mapping[str, Any], hint: Any, collection: Collection | None) -> None:

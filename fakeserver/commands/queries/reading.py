@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.commands.queries.plan_cache import key_of
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.port.engine import Namespace, Query, Scope
@@ -67,8 +68,11 @@ def query_of(
     `view` is what the command names where that is no collection: its collation counts, not that of what it
     stands on.
     """
+    collation = collation_of(statement, view or collection)
+    if collection is not None and collection.index_filters:
+        parts |= _restricted(collection, collation, parts)
     return Query(
-        collation=collation_of(statement, view or collection),
+        collation=collation,
         let=variables(ctx, statement.get("let")),
         now=ctx.present(),
         cluster_time=ctx.cluster_time(),
@@ -79,6 +83,20 @@ def query_of(
         release=ctx.node.profile.max_wire_version,
         **parts,
     )
+
+
+def _restricted(
+    collection: Collection, collation: Mapping[str, Any] | None, parts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the parts of a query that an index filter for its shape decides: its indexes, and no hint."""
+    key = key_of(parts.get("filter") or {}, parts.get("sort"), parts.get("projection"), collation)
+    found = collection.index_filters.get(key)
+    if found is None:
+        return {}
+    allowed = frozenset(index.name for index in collection.indexes.values() if found.allows(index))
+    # Bounds are those of the hinted index: without it they would bound nothing.
+    bounded = parts.get("minimum") or parts.get("maximum")
+    return {"allowed": allowed} if bounded else {"allowed": allowed, "hint": None}
 
 
 def indexes_of(collection: Collection | None) -> tuple[IndexSpec, ...]:

@@ -24,7 +24,24 @@ if TYPE_CHECKING:
 _schema = at_first_use("fakeserver.storage.filters.schema")
 
 _NO_BUILTINS: Final[Mapping[str, Any]] = MappingProxyType({})
-_NOT_ALLOWED = frozenset({"$where", "$text", "$near", "$nearSphere"})
+_NEAR = frozenset({"$near", "$nearSphere", "$geoNear"})
+_NEAR_NOT_ALLOWED = 5626500
+
+
+def check_context(query: Any) -> None:
+    """Refuse what only a query of a collection can ask. Raises `CommandError` 2, 5626500 for a distance."""
+    for value in query if isinstance(query, list) else query.values():
+        if isinstance(value, dict | list):
+            check_context(value)
+    if not isinstance(query, dict):
+        return
+    for name in query:
+        if name in _NEAR:
+            raise CommandError(
+                _NEAR_NOT_ALLOWED, "$geoNear, $near, and $nearSphere are not allowed in this context"
+            )
+        if name in {"$where", "$text"}:
+            raise CommandError(ErrorCode.BAD_VALUE, f"{name} is not allowed in this context")
 
 
 class Validator:
@@ -37,11 +54,7 @@ class Validator:
     def __init__(
         self, query: Mapping[str, Any], *, moderate: bool = False, collation: Mapping[str, Any] | None = None
     ) -> None:
-        for name in query:
-            if name in _NOT_ALLOWED:
-                raise CommandError(
-                    ErrorCode.QUERY_FEATURE_NOT_ALLOWED, f"{name} is not allowed in this context"
-                )
+        check_context(query)
         self.query = query
         self.moderate = moderate
         text = str(query)

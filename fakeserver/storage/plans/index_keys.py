@@ -9,7 +9,7 @@ from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.paths import exactly, split
 from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
-from fakeserver.storage.values.types import MISSING, exact, order, whole
+from fakeserver.storage.values.types import MISSING, exact, is_number, order, whole
 from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
@@ -32,6 +32,11 @@ def is_ordered(spec: IndexSpec) -> bool:
 def is_id_key(key: Mapping[str, Any]) -> bool:
     """Return whether a key is that of the index of `_id`, in either direction."""
     return list(key) == ["_id"] and key["_id"] in (1, -1)
+
+
+def is_ascending_id(key: Mapping[str, Any]) -> bool:
+    """Return whether a key is that of the index of `_id` which every collection has."""
+    return list(key) == ["_id"] and is_number(key["_id"]) and bool(exact(key["_id"]) == 1)
 
 
 def sign_of(direction: Any) -> int:

@@ -74,7 +74,8 @@ class Query(NamedTuple):
     (`StorageEngine.equal`). `make_id` returns an ObjectId, for `$createObjectId`. `scripts` runs JavaScript,
     where it is allowed. `indexes` are those of the collection, which text and geographic searches look for.
     `allow_disk_use` says whether what is more than fits into memory may be sorted and grouped. `release` is
-    the wire version of the release whose operators are known, 0 for all.
+    the wire version of the release whose operators are known, 0 for all. `allowed` are the names of the
+    indexes that may be read, None for all.
     """
 
     filter: Mapping[str, Any] = _NOTHING
@@ -98,6 +99,7 @@ class Query(NamedTuple):
     look_up: Callable[[Any, str, Any], list[Document] | None] | None = None
     release: int = 0
     cluster_time: Timestamp | None = None
+    allowed: frozenset[str] | None = None
 
     def builtins(self) -> dict[str, Any]:
         """Return the values of the variables that a server brings."""

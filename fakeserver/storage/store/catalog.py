@@ -12,8 +12,8 @@ from bson import Int64
 
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.filters.validation import Validator
-from fakeserver.storage.plans.index_keys import is_id_key
+from fakeserver.storage.filters.validation import Validator, check_context
+from fakeserver.storage.plans.index_keys import is_ascending_id, is_id_key
 from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace
 from fakeserver.storage.store import time_series
 from fakeserver.storage.values.collation import complete
@@ -35,10 +35,28 @@ Kind = Literal["collection", "view", "timeseries"]
 BUILT_IN: Final = ("admin", "config", "local")
 """The databases that every server has."""
 
-_MAX_NAME_BYTES: Final = 255
+VIEWS: Final = "system.views"
+"""The collection in which a database keeps the definitions of its views."""
+
+MAX_NAME_BYTES: Final = 255
+"""The longest full name of a collection."""
 _SYSTEM_NAMES: Final = frozenset(
     {"system.js", "system.views", "system.profile", "system.users", "system.roles"}
 )
+
+
+class IndexFilter(NamedTuple):
+    """The indexes, keys or names, that queries of a shape may use, and the shape as it was given."""
+
+    shown: Document
+    indexes: Sequence[Any]
+
+    def allows(self, index: IndexSpec) -> bool:
+        """Return whether queries of the shape may use an index."""
+        return any(
+            each == index.name if type(each) is str else list(each.items()) == list(index.key.items())
+            for each in self.indexes
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +69,8 @@ class Collection:
     options: dict[str, Any]
     indexes: dict[str, IndexSpec] = field(default_factory=dict)
     validator: Validator | None = None
+    index_filters: dict[Any, IndexFilter] = field(default_factory=dict)
+    """The indexes that are left to queries, by their shapes (`planCacheSetFilter`)."""
 
     @property
     def is_view(self) -> bool:
@@ -116,13 +136,16 @@ class Collection:
         info: Document = {"readOnly": self.is_view}
         if self.uuid is not None and self.kind != "timeseries":
             info["uuid"] = self.uuid
-        described = {
+        described: Document = {
             "name": self.ns.collection,
             "type": self.kind,
             "options": dict(self.options),
             "info": info,
         }
-        if self.kind == "collection" and "_id_" in self.indexes:
+        if self.is_view:
+            described["options"].setdefault("pipeline", [])
+        # A clustered collection is its own index of `_id`.
+        if self.kind == "collection" and "_id_" in self.indexes and "clusteredIndex" not in self.options:
             described["idIndex"] = dict(self.indexes["_id_"].document)
         return described
 
@@ -381,14 +404,16 @@ def not_on_view(ns: Namespace) -> WriteError:
 def check_name(ns: Namespace) -> None:
     """Refuse a collection name that nothing may be created under. Raises `CommandError` 73."""
     name = ns.collection
-    if not name or "$" in name or "\0" in name or name.startswith(".") or name.endswith("."):
+    if not name or "$" in name or "\0" in name or name.startswith("."):
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid collection name: {name}")
+    if name.startswith("system.buckets."):
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Cannot create buckets collection {ns}")
     if name.startswith("system.") and name not in _SYSTEM_NAMES and ns.db not in BUILT_IN:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid system namespace: {ns}")
-    if len(str(ns).encode()) > _MAX_NAME_BYTES:
+    if len(str(ns).encode()) > MAX_NAME_BYTES:
         raise CommandError(
             ErrorCode.INVALID_NAMESPACE,
-            f"Fully qualified namespace is too long. Namespace: {ns} Max: {_MAX_NAME_BYTES}",
+            f"Fully qualified namespace is too long. Namespace: {ns} Max: {MAX_NAME_BYTES}",
         )
 
 
@@ -404,7 +429,7 @@ def _completed(options: Mapping[str, Any]) -> dict[str, Any]:
         spec = shown["clusteredIndex"]
         if not isinstance(spec, dict):
             spec = {"key": {"_id": 1}, "unique": True}
-        if spec.get("key") != {"_id": 1} or spec.get("unique") is not True:
+        if not is_ascending_id(spec.get("key") or {}) or spec.get("unique") is not True:
             raise CommandError(
                 ErrorCode.INVALID_INDEX_SPECIFICATION_OPTION,
                 "The clusteredIndex option is only supported for key: {_id: 1} and unique: true",
@@ -451,6 +476,7 @@ def matching(
     described: Sequence[Mapping[str, Any]], query: Mapping[str, Any] | None
 ) -> list[Mapping[str, Any]]:
     """Return the descriptions that a filter of `listCollections` or `listDatabases` matches."""
+    check_context(query or {})
     predicate = compile_filter(query or {})
     return [each for each in described if predicate(each)]
 

@@ -113,6 +113,11 @@ def build_index(
     raise CommandError(ErrorCode.INDEX_BUILD_ABORTED, "Index build aborted: collection drop")
 
 
+def _may_use(query: Query, name: str) -> bool:
+    """Return whether a query may read an index."""
+    return query.allowed is None or name in query.allowed
+
+
 _ID: Final = "_id_"
 _ID_INDEX: Final = IndexSpec(_ID, {"_id": 1}, unique=True)
 
@@ -219,8 +224,8 @@ class CollectionState:
             index = self._hinted(query.hint)
             return SCAN if index is None else hinted(query, index, self.prepare)
         wanted = query.filter
-        for index in self.ordered.values():
-            if not index.is_ordered and is_served_by(wanted, index.spec):
+        for name, index in self.ordered.items():
+            if not index.is_ordered and is_served_by(wanted, index.spec) and _may_use(query, name):
                 return Plan(index)
         return self._best(query) or SCAN
 
@@ -230,7 +235,11 @@ class CollectionState:
         every = bool(query.sort) or "$and" in wanted or "$or" in wanted
         found = plans(
             query,
-            [index for index in self.ordered.values() if every or index.first in wanted],
+            [
+                index
+                for name, index in self.ordered.items()
+                if (every or index.first in wanted) and _may_use(query, name)
+            ],
             self.prepare,
         )
         by_branches = any_of(query, self._best) if every and ("$or" in wanted or "$and" in wanted) else None

@@ -159,4 +159,4 @@ def looked_up(collection: CollectionState, query: Query, scope: Scope) -> list[H
         return None
     if path == "_id" and collection.unique_ids:
         return [] if collection.by_id(value) is None else [identity(value)]
-    return None if query.sort else collection.equals(path, value)
+    return None if query.sort or query.allowed is not None else collection.equals(path, value)

@@ -47,6 +47,8 @@ def check_options(ns: Namespace, request: Mapping[str, Any]) -> None:
         if request.get(name):
             raise _invalid(f"{ns}: 'timeseries' is not allowed with '{name}'")
     for name in ("timeField", "metaField"):
+        if "\0" in spec.get(name, ""):
+            raise CommandError(ErrorCode.BAD_VALUE, f"'{name}' must not contain null bytes")
         if "." in spec.get(name, ""):
             raise _invalid(f"'{name}' must be a top-level field and not contain a '.'")
     if spec.get("metaField") == "_id":

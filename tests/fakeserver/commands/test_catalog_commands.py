@@ -161,7 +161,9 @@ def test_databases_are_listed_and_dropped() -> None:
     assert list(reply) == ["databases", "totalSize", "totalSizeMb"]
     assert list(reply["databases"][0]) == ["name", "sizeOnDisk", "empty"]
     assert isinstance(reply["totalSize"], Int64)
-    assert server.run({"dropDatabase": 1}) == {"dropped": "db"}
+    assert failure(server, {"dropDatabase": 2}).code == 5255100
+    assert server.run({"dropDatabase": 1}) == {}
+    assert not server.catalog.collections("db")
     assert server.run({"dropDatabase": 1}) == {}
     assert failure(server, {"dropDatabase": 1}, db="admin").code == 20
 
@@ -354,11 +356,13 @@ def test_changes_of_the_catalog_move_the_operation_time() -> None:
     ("given", "outcome"),
     [
         (Decimal128("7"), 7),
+        (Decimal128("6.5"), 6),
         (7.9, 7),
-        (Decimal128("NaN"), 72),
-        (float("nan"), 72),
-        (Decimal128("1E+40"), 72),
-        (float("inf"), 72),
+        (-0.5, 0),
+        (Decimal128("NaN"), 0),
+        (float("nan"), 0),
+        (Decimal128("1E+40"), 2**31 - 1),
+        (float("inf"), 2**31 - 1),
         (-1, 72),
         ("x", 14),
     ],
@@ -369,9 +373,251 @@ def test_an_expiry_of_any_number_type_is_taken_or_refused(given: Any, outcome: i
     index = {"key": {"d": 1}, "name": "d_1", "expireAfterSeconds": 5}
     server.run({"createIndexes": "c", "indexes": [index]})
     change = {"collMod": "c", "index": {"name": "d_1", "expireAfterSeconds": given}}
-    if outcome == 7:
-        assert server.run(change)["expireAfterSeconds_new"] == 7
+    if outcome not in {72, 14}:
+        reply = server.run(change)
+        assert (reply["expireAfterSeconds_old"], reply["expireAfterSeconds_new"]) == (5, outcome)
         return
     with pytest.raises(CommandError) as refused:
         server.run(change)
     assert refused.value.code == outcome
+
+
+UUID = Binary(bytes(range(16)), 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"capped": True, "size": 2**50 + 1}, 2),
+        ({"capped": True, "size": 100, "max": 2**31}, 2),
+        ({"clusteredIndex": True}, 5979703),
+        ({"clusteredIndex": 1}, 5979703),
+        ({"clusteredIndex": None}, 14),
+        ({"clusteredIndex": {"key": {"_id": 1}, "unique": False}}, 5979700),
+        ({"clusteredIndex": {"key": {"_id": 1}, "unique": True, "v": 1}}, 5979704),
+        ({"clusteredIndex": {"key": {"_id": 1}, "unique": True}, "capped": True, "size": 100}, 6049200),
+        ({"clusteredIndex": {"key": {"_id": 1}, "unique": True}, "max": 5}, 6049204),
+        ({"clusteredIndex": {"key": {"_id": 1}, "unique": True}, "viewOn": "d"}, 6026500),
+        ({"clusteredIndex": {"key": {"_id": 1}, "unique": True}, "expireAfterSeconds": 2**40}, 72),
+        ({"idIndex": {"key": {"_id": 1}}}, 9),
+        ({"idIndex": {"key": {"_id": -1}, "name": "_id_"}}, 2),
+        ({"idIndex": {"key": 1, "name": "_id_"}}, 14),
+        ({"idIndex": {"key": {"_id": 1}, "name": "_id_", "v": 3}}, 67),
+        ({"idIndex": {"key": {"_id": 1}, "name": "_id_", "sparse": True}}, 197),
+        ({"idIndex": {"key": {"_id": 1}, "name": "_id_", "collation": {"locale": "fr"}}}, 2),
+        ({"idIndex": {"key": {"_id": 1}, "name": "_id_"}, "viewOn": "d"}, 72),
+        ({"changeStreamPreAndPostImages": {"enabled": 1}}, 14),
+        ({"changeStreamPreAndPostImages": {"enabled": True}, "viewOn": "d"}, 72),
+        ({"storageEngine": {"other": {}}}, 72),
+        ({"storageEngine": {"wiredTiger": 1}}, 2),
+        ({"storageEngine": {"wiredTiger": {"configString": "nothing=1"}}}, 2),
+        ({"indexOptionDefaults": {"other": 1}}, 40415),
+        ({"validator": {"a": {"$near": [0, 0]}}}, 5626500),
+        ({"validator": {"$where": "true"}}, 2),
+        ({"viewOn": ""}, 2),
+        ({"viewOn": "d", "pipeline": [{"$out": "e"}]}, 167),
+        ({"viewOn": "d", "pipeline": [{"$currentOp": {}}]}, 73),
+        ({"viewOn": "d", "pipeline": [{"$changeStream": {}}]}, 40573),
+        ({"viewOn": "d", "pipeline": [{"$match": {}}] * 1001}, 7749501),
+        ({"viewOn": "d", "pipeline": [1]}, 14),
+        ({"timeseries": {"timeField": "t\0"}}, 2),
+        ({"timeseries": {"timeField": "t", "bucketMaxSpanSeconds": 31536001}}, 2),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_fit_a_collection_are_refused(options: dict[str, Any], code: int) -> None:
+    assert failure(Server(), {"create": "c", **options}).code == code
+
+
+def _range(**more: Any) -> dict[str, Any]:
+    return {"path": "a", "bsonType": "int", "queries": {"queryType": "range", **more}}
+
+
+def _part(**more: Any) -> dict[str, Any]:
+    lengths = {"strMinQueryLength": 1, "strMaxQueryLength": 2}
+    text = {**lengths, "caseSensitive": True, "diacriticSensitive": True, **more}
+    query = {name: value for name, value in text.items() if value is not None}
+    return {"path": "a", "bsonType": "string", "queries": {"queryType": "prefixPreview", **query}}
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        ({"path": ""}, 6316402),
+        ({"path": "_id.a"}, 6316403),
+        ({"path": "a\0"}, 9867600),
+        ({"path": "a", "keyId": Binary(bytes(16), 0)}, 14),
+        ({"path": "a", "keyId": Binary(bytes(8), 4)}, 207),
+        ({"path": "a", "bsonType": "minKey"}, 6338406),
+        ({"path": "a", "bsonType": "nothing"}, 2),
+        ({"path": "a", "queries": None}, 14),
+        ({"path": "a", "queries": []}, 9783412),
+        ({"path": "a", "queries": {"queryType": "nothing"}}, 2),
+        ({"path": "a", "queries": {"queryType": "equality", "contention": 0.5}}, 9),
+        ({"path": "a", "queries": {"queryType": "equality", "contention": -1}}, 2),
+        ({"path": "a", "queries": [{"queryType": "equality"}] * 3}, 9783413),
+        ({"path": "a", "queries": [{"queryType": "equality"}, {"queryType": "range"}]}, 9783414),
+        ({**_range(), "bsonType": "string"}, 6775201),
+        (_range(min=1.5), 7018200),
+        (_range(min=5, max=5), 6720005),
+        (_range(trimFactor=32), 8574000),
+        ({**_part(), "bsonType": "int"}, 9783400),
+        (_part(strMinQueryLength=None), 9783402),
+        (_part(strMaxQueryLength=None), 9783403),
+        (_part(caseSensitive=None), 9783404),
+        (_part(diacriticSensitive=None), 9783405),
+        (_part(strMinQueryLength=3), 9783406),
+    ],
+    ids=str,
+)
+def test_a_field_that_no_client_could_encrypt_is_refused(field: dict[str, Any], code: int) -> None:
+    command = {"create": "c", "encryptedFields": {"fields": [field]}}
+    assert failure(Server(), command).code == code
+
+
+def test_an_encrypted_collection_has_nothing_to_compact_and_wants_a_token_for_each_field() -> None:
+    server = Server()
+    queried = {"path": "a", "bsonType": "int", "queries": {"queryType": "equality"}}
+    server.run({"create": "c", "encryptedFields": {"fields": [queried]}})
+    server.run({"create": "plain"})
+    server.run({"create": "view", "viewOn": "c"})
+    name = "compactStructuredEncryptionData"
+    assert "stats" in server.run({name: "c", "compactionTokens": {"a": b""}})
+    for collection, code in (("c", 7294900), ("plain", 6346807), ("view", 166), ("none", 26)):
+        assert failure(server, {name: collection, "compactionTokens": {}}).code == code
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"index": {"name": "a_1"}}, 72),
+        ({"index": {"name": "a_1", "unique": False}}, 2),
+        ({"index": {"name": "a_1", "prepareUnique": True, "hidden": True}}, 72),
+        ({"index": {"name": "a_1", "hidden": True}, "dryRun": True}, 72),
+        ({"dryRun": True}, 72),
+        ({"validator": {"$text": {"$search": "x"}}}, 2),
+        ({"expireAfterSeconds": None}, 14),
+    ],
+    ids=str,
+)
+def test_coll_mod_refuses_what_changes_nothing_or_does_not_go_together(
+    change: dict[str, Any], code: int
+) -> None:
+    server = Server()
+    make_index(server, {"a": 1}, "a_1")
+    assert failure(server, {"collMod": "c", **change}).code == code
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "code"),
+    [
+        ("db.c", "db.system.users", 20),
+        ("db.system.js", "db.d", 20),
+        ("db.c", "local.oplog.rs", 20),
+        ("db.c", "db.$d", 20),
+        ("db.c", "db." + "d" * 300, 20),
+        ("db.c", "d" * 64 + ".d", 73),
+        ("db.c", "d/b.d", 73),
+        ("db.c", "db..d", 73),
+        ("db.c", "DB.d", 13297),
+        ("db.view", "db.d", 166),
+        ("db.series", "db.d", 166),
+    ],
+)
+def test_a_collection_cannot_be_renamed_to_everything(source: str, target: str, code: int) -> None:
+    server = Server()
+    server.run({"create": "c"})
+    server.run({"create": "view", "viewOn": "c"})
+    server.run({"create": "series", "timeseries": {"timeField": "t"}})
+    assert failure(server, {"renameCollection": source, "to": target}, db="admin").code == code
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"collectionUUID": UUID}, 361),
+        ({"collectionUUID": Binary(bytes(16), 3)}, 14),
+        ({"collectionUUID": Binary(bytes(8), 4)}, 207),
+        ({"dropTarget": UUID}, 361),
+        ({"dropTarget": Binary(bytes(16), 3)}, 207),
+        ({"dropTarget": UUID, "to": "other.d"}, 72),
+        ({"dropTarget": True, "to": "db.view"}, 48),
+    ],
+    ids=str,
+)
+def test_a_rename_checks_the_uuids_that_it_names(options: dict[str, Any], code: int) -> None:
+    server = Server()
+    server.run({"create": "c"})
+    server.run({"create": "view", "viewOn": "c"})
+    command = {"renameCollection": "db.c", "to": "db.d", **options}
+    assert failure(server, command, db="admin").code == code
+
+
+def test_a_filter_sees_no_more_than_names_where_only_names_are_listed() -> None:
+    server = Server()
+    server.run({"create": "c"})
+    assert listed(server, nameOnly=True, filter={"options": {}}) == []
+    assert [each["name"] for each in listed(server, nameOnly=True, filter={"info": None})] == ["c"]
+    by_size = {"listDatabases": 1, "nameOnly": True, "filter": {"sizeOnDisk": {"$gt": 0}}}
+    assert server.run(by_size, db="admin")["databases"] == []
+    near = {"listDatabases": 1, "filter": {"name": {"$near": [0, 0]}}}
+    assert failure(server, near, db="admin").code == 5626500
+
+
+def test_a_clustered_collection_lies_in_the_order_of_its_ids_and_keeps_that_index() -> None:
+    server = Server()
+    server.run({"create": "c", "clusteredIndex": {"key": {"_id": Decimal128("1")}, "unique": True}})
+    server.fill("c", {"_id": 3}, {"_id": 1}, {"_id": 2})
+
+    def ids(**more: Any) -> list[Any]:
+        return [each["_id"] for each in server.run({"find": "c", **more})["cursor"]["firstBatch"]]
+
+    assert (ids(), ids(hint={"$natural": -1})) == ([1, 2, 3], [3, 2, 1])
+    assert "idIndex" not in listed(server)[0]
+    assert failure(server, {"dropIndexes": "c", "index": "_id_"}).code == 5979800
+    assert failure(server, {"collMod": "c", "index": {"name": "_id_", "hidden": True}}).code == 6011800
+    made = make_index(server, {"a": 1}, "a_1")
+    assert (made["numIndexesBefore"], made["numIndexesAfter"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"background": True, "full": "yes"}, 72),
+        ({"metadata": 1, "repair": True}, 72),
+        ({"checkBSONConformance": True, "repair": True}, 72),
+    ],
+    ids=str,
+)
+def test_validate_refuses_options_that_do_not_go_together(options: dict[str, Any], code: int) -> None:
+    server = Server()
+    server.run({"create": "c"})
+    assert failure(server, {"validate": "c", **options}).code == code
+
+
+def test_validate_tells_what_it_repairs_and_counts_no_documents_for_metadata_alone() -> None:
+    server = Server()
+    server.fill("c", {"_id": 1})
+    assert server.run({"validate": "c"})["repairMode"] == "None"
+    assert server.run({"validate": "c", "repair": True})["repairMode"] == "FixErrors"
+    assert server.run({"validate": "c", "fixMultikey": 1})["repairMode"] == "AdjustMultikey"
+    assert "nrecords" not in server.run({"validate": "c", "metadata": True})
+
+
+def test_the_metadata_that_an_api_version_excludes_are_named() -> None:
+    server = Server()
+    make_index(server, {"b": 1}, "b_1", sparse=True)
+    make_index(server, {"a": "text"}, "a_text")
+    make_index(server, {"c": 1}, "c_1", unique=True)
+
+    def named(db: str | None = None, **parameters: Any) -> list[str]:
+        command: dict[str, Any] = {"validateDBMetadata": 1, "apiParameters": {"version": "1", **parameters}}
+        errors = server.run(command if db is None else {**command, "db": db})["apiVersionErrors"]
+        assert {each["code"] for each in errors} <= {323}
+        return [each["errmsg"].split()[4] for each in errors]
+
+    assert named(strict=True) == ["b_1", "a_text"]
+    assert named("other", strict=True) == named() == named(strict=True, version="2") == []
+    for db, code in (("", 28539), ("a b", 13280), ("a.b", 73)):
+        command = {"validateDBMetadata": 1, "apiParameters": {"version": "1"}, "db": db}
+        assert failure(server, command).code == code

@@ -1,4 +1,4 @@
-"""reIndex, convertToCapped and dbHash: what they make of a collection, and where they are refused."""
+"""The commands for maintenance: what they make of a collection, and where they are refused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from talking import REPLICA_SET, STANDALONE, Deployment, play
 
 from fakeserver import ClusterSpec
+from fakeserver.commands.default_table import default_table
 
 
 def test_a_standalone_makes_indexes_anew_and_tells_which() -> None:
@@ -32,14 +33,62 @@ def test_a_standalone_makes_indexes_anew_and_tells_which() -> None:
         (STANDALONE, {"reIndex": "c"}, 26),
         (STANDALONE, {"convertToCapped": "c", "size": 100}, 26),
         (STANDALONE, {"convertToCapped": "c"}, 72),
-        (STANDALONE, {"dbHash": 1, "collections": [1]}, 14),
+        (STANDALONE, {"convertToCapped": "c", "size": "large"}, 72),
+        (STANDALONE, {"convertToCapped": "c", "size": 2**50 + 1}, 2),
+        (STANDALONE, {"cloneCollectionAsCapped": "c", "toCollection": "d", "size": 100}, 26),
+        (STANDALONE, {"cloneCollectionAsCapped": "c", "size": 100}, 14),
+        (STANDALONE, {"cloneCollectionAsCapped": 1, "toCollection": "d", "size": 100}, 14),
+        (STANDALONE, {"cloneCollectionAsCapped": "c", "toCollection": "$d", "size": 100}, 73),
+        (STANDALONE, {"cloneCollectionAsCapped": "c", "toCollection": "d", "size": 0.5}, 72),
+        (STANDALONE, {"dataSize": 1}, 14),
+        (STANDALONE, {"dataSize": "db"}, 73),
+        (STANDALONE, {"dataSize": "db.c", "other": 1}, 40415),
+        (STANDALONE, {"dataSize": "db.c", "keyPattern": 1}, 14),
+        (STANDALONE, {"dataSize": "db.c", "keyPattern": {"_id": 1}, "min": {"_id": 1}}, 2),
+        (STANDALONE, {"compact": "c", "dryRun": 1}, 14),
+        (STANDALONE, {"validate": "c", "background": True}, 115),
+        (STANDALONE, {"logRotate": "other"}, 4),
+        (STANDALONE, {"logRotate": None}, 14),
+        (STANDALONE, {"fsync": 1, "fsyncLockAcquisitionTimeoutMillis": 1.0}, 14),
+        (STANDALONE, {"fsync": 1, "other": 1}, 40415),
+        (STANDALONE, {"autoCompact": 1}, 14),
+        (STANDALONE, {"autoCompact": True, "freeSpaceTargetMB": 2**43}, 2),
+        (STANDALONE, {"killOp": 1}, 4),
+        (STANDALONE, {"killOp": 1, "op": "1"}, 14),
+        (STANDALONE, {"killOp": 1, "op": 1.5}, 2),
+        (STANDALONE, {"killOp": 1, "op": 2**31}, 26823),
+        (STANDALONE, {"dropConnections": 1, "hostAndPort": ["host:"]}, 9),
+        (STANDALONE, {"dropConnections": 1, "hostAndPort": ["host:0"]}, 9),
+        (STANDALONE, {"dropConnections": 1, "hostAndPort": ["a:b:c"]}, 9),
+        (STANDALONE, {"dropConnections": 1}, 40414),
+        (STANDALONE, {"getParameter": {"showDetails": "yes"}, "logLevel": 1}, 14),
+        (STANDALONE, {"getParameter": {"allParameters": True, "setAt": "x"}}, 2),
+        (STANDALONE, {"getParameter": {"other": 1}, "logLevel": 1}, 40415),
+        (STANDALONE, {"getClusterParameter": "nothing"}, 4),
+        (STANDALONE, {"getClusterParameter": []}, 2),
+        (STANDALONE, {"getClusterParameter": [1]}, 14),
+        (STANDALONE, {"setClusterParameter": {"nothing": {}}}, 4),
+        (STANDALONE, {"setClusterParameter": {"changeStreams": {}, "nothing": {}}}, 72),
+        (STANDALONE, {"setClusterParameter": {"changeStreams": {"expireAfterSeconds": 0}}}, 2),
+        (STANDALONE, {"setClusterParameter": {"changeStreams": {"expireAfterSeconds": "1"}}}, 14),
+        (STANDALONE, {"setClusterParameter": {"changeStreamOptions": {}}}, 2),
+        (STANDALONE, {"setClusterParameter": {"changeStreamOptions": {"$bad": 1}}}, 52),
+        (STANDALONE, {"lockInfo": 1, "other": 1}, 40415),
+        (STANDALONE, {"profile": 0, "filter": 1}, 2),
+        (STANDALONE, {"dbStats": 1, "other": 1}, 40415),
+        (STANDALONE, {"connectionStatus": 1, "showPrivileges": "yes"}, 14),
+        (STANDALONE, {"compact": "c", "freeSpaceTargetMB": 0}, 2),
+        (STANDALONE, {"dbHash": 1, "collections": [1]}, 2),
         (ClusterSpec.sharded(), {"dbHash": 1}, 59),
     ],
     ids=str,
 )
 def test_what_cannot_be_converted_is_refused(spec: ClusterSpec, command: dict[str, Any], code: int) -> None:
     async def scenario(deployment: Deployment) -> None:
-        assert (await (await deployment.connect()).fails({**command, "$db": "db"}))["code"] == code
+        talker = await deployment.connect()
+        of_admin = default_table().commands[next(iter(command))].admin_only
+        reply = await talker.fails({**command, "$db": "admin" if of_admin else "db"})
+        assert reply["code"] == code, reply["errmsg"]
 
     play(scenario, spec)
 
@@ -59,6 +108,92 @@ def test_a_converted_collection_keeps_the_newest_documents_that_fit() -> None:
         assert described["options"] == {"capped": True, "size": 300}
 
     play(scenario, REPLICA_SET)
+
+
+def test_a_collection_is_cloned_as_a_capped_one_and_stays() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        documents = [{"_id": number, "text": "x" * 100} for number in range(10)]
+        await talker.ok({"insert": "c", "documents": documents, "$db": "db"})
+        command = {"cloneCollectionAsCapped": "c", "toCollection": "d", "size": 300, "$db": "db"}
+        await talker.ok(command)
+        found = (await talker.ok({"find": "d", "$db": "db"}))["cursor"]["firstBatch"]
+        assert 0 < len(found) < 10
+        assert found == documents[-len(found) :]
+        assert (await talker.ok({"count": "c", "$db": "db"}))["n"] == 10
+        assert (await talker.fails(command))["code"] == 48
+        await talker.ok({"create": "view", "viewOn": "c", "$db": "db"})
+        for changed in ({"toCollection": "view"}, {"cloneCollectionAsCapped": "view", "toCollection": "e"}):
+            assert (await talker.fails({**command, **changed}))["code"] == 166
+
+    play(scenario, STANDALONE)
+
+
+def test_a_size_is_that_of_the_keys_in_a_range_of_an_index() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        documents = [{"_id": number, "a": number, "b": 1} for number in range(10)]
+        await talker.ok({"insert": "c", "documents": documents, "$db": "db"})
+        index = {"key": {"a": 1, "b": 1}, "name": "a_1_b_1"}
+        await talker.ok({"createIndexes": "c", "indexes": [index], "$db": "db"})
+        size = len(bson.encode(documents[0]))
+        for lowest, highest, count in ((2, 5, 3), (5, 5, 0), (7, 2, 0), (-1, 99, 10)):
+            command = {"keyPattern": {"a": 1}, "min": {"a": lowest}, "max": {"a": highest}}
+            reply = await talker.ok({"dataSize": "db.c", **command, "$db": "db"})
+            assert (reply["numObjects"], reply["size"]) == (count, count * size)
+        unindexed = {"keyPattern": {"b": 1}, "min": {"b": 1}, "max": {"b": 2}}
+        assert (await talker.fails({"dataSize": "db.c", **unindexed, "$db": "db"}))["code"] == 96
+
+    play(scenario, STANDALONE)
+
+
+def test_a_dry_run_of_compact_tells_what_it_would_free() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{}], "$db": "db"})
+        assert "bytesFreed" in await talker.ok({"compact": "c", "$db": "db"})
+        assert "estimatedBytesFreed" in await talker.ok({"compact": "c", "dryRun": True, "$db": "db"})
+
+    play(scenario, STANDALONE)
+
+
+def test_a_parameter_of_the_deployment_is_kept_where_every_member_finds_it() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        asked = {"getClusterParameter": ["changeStreams", "changeStreamOptions"], "$db": "admin"}
+
+        async def shown() -> list[Any]:
+            return [
+                {name: value for name, value in each.items() if name != "clusterParameterTime"}
+                for each in (await talker.ok(asked))["clusterParameters"]
+            ]
+
+        off = {"_id": "changeStreamOptions", "preAndPostImages": {"expireAfterSeconds": "off"}}
+        assert await shown() == [{"_id": "changeStreams", "expireAfterSeconds": 3600}, off]
+        await talker.ok(
+            {"setClusterParameter": {"changeStreams": {"expireAfterSeconds": 60}}, "$db": "admin"}
+        )
+        assert await shown() == [{"_id": "changeStreams", "expireAfterSeconds": 60}, off]
+        every = await talker.ok({"getClusterParameter": "*", "$db": "admin"})
+        assert {"changeStreams", "defaultMaxTimeMS"} <= {each["_id"] for each in every["clusterParameters"]}
+        kept = await talker.ok({"find": "clusterParameters", "$db": "config"})
+        assert [each["_id"] for each in kept["cursor"]["firstBatch"]] == ["changeStreams"]
+
+    play(scenario, REPLICA_SET)
+
+
+def test_the_hash_of_a_file_is_that_of_its_chunks() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        chunks = [{"files_id": 1, "n": number, "data": data} for number, data in ((1, b"b"), (0, b"a"))]
+        await talker.ok({"insert": "fs.chunks", "documents": chunks, "$db": "db"})
+        reply = await talker.ok({"filemd5": 1, "root": "fs", "$db": "db"})
+        assert (reply["numChunks"], reply["md5"]) == (
+            2,
+            hashlib.md5(b"ab", usedforsecurity=False).hexdigest(),
+        )
+
+    play(scenario, STANDALONE)
 
 
 def test_a_hash_is_of_the_documents_in_the_order_of_their_ids() -> None:

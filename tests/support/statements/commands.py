@@ -184,6 +184,10 @@ class Statements(Compound):
             "replSetReconfig": self._changed_config,
             "waitForFailPoint": lambda: self.pick(("failCommand", "nope")),
             "killOp": lambda: 1,
+            "getClusterParameter": lambda: self.pick(("*", "changeStreams", "nope")),
+            "setClusterParameter": lambda: {"changeStreams": {"expireAfterSeconds": 60}},
+            "logRotate": lambda: self.pick((1, "server", "nope")),
+            "autoCompact": lambda: self.pick((True, False)),
         }
 
     def _explained(self) -> dict[str, Any]:

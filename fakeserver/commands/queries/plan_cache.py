@@ -1,0 +1,299 @@
+"""The commands of the plan cache: which indexes are left to queries of a shape.
+
+Behaviour: A shape is a filter without its values, a sort, a projection and a collation. `planCacheSetFilter`
+sets the indexes of a shape, by their keys or names, and replaces those of before; `planCacheListFilters`
+shows them, `planCacheClearFilters` forgets those of a shape, or all. Queries of the shape then use none but
+these, whatever their hint says, and read the collection where none of them serves. A shape that cannot be
+read is refused with 2, a view and a time series with 166; on a collection that is not there,
+planCacheSetFilter is refused with 2 and the others have nothing to do. Fields that are not theirs are left
+alone.
+
+Versions: The same in every release.
+
+Not modelled: There are no cached plans: planCacheClear checks its arguments, `$planCacheStats` has no
+entries. Index filters belong to the deployment, not to the member that was asked. They decide the plans of
+find, count, distinct and of all that explain shows; other commands give the same results by whatever index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Regex
+
+from fakeserver.commands.context import namespace
+from fakeserver.errors import CommandError
+from fakeserver.idl.command_table import CommandTable, Reply
+from fakeserver.idl.fields import Field, Fields, first_argument, type_name
+from fakeserver.storage.filters.match_operators import is_operators
+from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.store.catalog import IndexFilter
+from fakeserver.storage.values.collation import complete
+from fakeserver.storage.values.printing import show_document
+from fakeserver.storage.values.sorting import check_sort
+from fakeserver.storage.values.types import is_number
+from mongowire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.store.catalog import Collection
+
+table = CommandTable()
+
+_FIELDS: Final = Fields.of(
+    *(Field(name) for name in ("query", "sort", "projection", "collation")), strict=False, target="collection"
+)
+_NESTED: Final = ("$and", "$or", "$nor")
+
+
+@table.command("planCacheClear", kind="read", on_secondaries=True, fields=_FIELDS)
+def plan_cache_clear(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Forget cached plans, of which there are none."""
+    collection = _collection(ctx, command)
+    if collection is not None:
+        _asked(command, collection)
+    return {}
+
+
+@table.command(
+    "planCacheSetFilter",
+    kind="read",
+    on_secondaries=True,
+    fields=_FIELDS.plus(Field("indexes", nullable=False)),
+)
+def plan_cache_set_filter(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Leave certain indexes to queries of a shape."""
+    collection = _collection(ctx, command)
+    if collection is None:
+        raise _bad("no such collection")
+    if "indexes" not in command:
+        raise _bad("required field indexes missing")
+    indexes = command["indexes"]
+    if not isinstance(indexes, list):
+        raise _bad("required field indexes must be an array")
+    if not indexes:
+        raise _bad("required field indexes must contain at least one index")
+    for each in indexes:
+        if type(each) is not str and not isinstance(each, dict):
+            raise _bad("each item in indexes must be an object or string")
+        if not each:
+            raise _bad("index name cannot be empty" if each == "" else "index specification cannot be empty")
+    if "query" not in command:
+        raise _bad("required field query missing")
+    key, shown = _shape(command, collection)
+    distinct = [each for number, each in enumerate(indexes) if each not in indexes[:number]]
+    collection.index_filters[key] = IndexFilter(shown, distinct)
+    return {}
+
+
+@table.command("planCacheListFilters", kind="read", on_secondaries=True, fields=_FIELDS)
+def plan_cache_list_filters(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Return the index filters of a collection."""
+    collection = _collection(ctx, command)
+    filters = () if collection is None else collection.index_filters.values()
+    return {"filters": [{**each.shown, "indexes": list(each.indexes)} for each in filters]}
+
+
+@table.command("planCacheClearFilters", kind="read", on_secondaries=True, fields=_FIELDS)
+def plan_cache_clear_filters(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Forget the index filter of a shape, or all of a collection."""
+    collection = _collection(ctx, command)
+    if collection is None:
+        return {}
+    key = _asked(command, collection)
+    if key is None:
+        collection.index_filters.clear()
+    else:
+        collection.index_filters.pop(key, None)
+    return {}
+
+
+def _bad(message: str) -> CommandError:
+    return CommandError(ErrorCode.BAD_VALUE, message)
+
+
+def _collection(ctx: CommandContext, command: Mapping[str, Any]) -> Collection | None:
+    ns = namespace(ctx, command)
+    collection = ctx.catalog.get(ns)
+    if collection is not None and collection.kind != "collection":
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
+        )
+    return collection
+
+
+def _asked(command: Mapping[str, Any], collection: Collection) -> Any:
+    """Return the shape that a command names, None where it means all. Raises `CommandError` 2."""
+    if "query" in command:
+        return _shape(command, collection)[0]
+    if any(name in command for name in ("sort", "projection", "collation")):
+        raise _bad("sort, projection or collation provided without query")
+    return None
+
+
+def _shape(command: Mapping[str, Any], collection: Collection) -> tuple[Any, dict[str, Any]]:
+    """Return the shape of a command's query as a key and as it is shown. Raises `CommandError` 2."""
+    if not isinstance(command["query"], dict | list):
+        raise _bad("required field query must be an object")
+    parts: dict[str, Any] = {}
+    for name in ("query", "sort", "projection", "collation"):
+        value = command.get(name, {})
+        if not isinstance(value, dict) and not (isinstance(value, list) and name != "collation"):
+            raise _bad(f"optional field {name} must be an object")
+        # An array is an object whose fields are numbers.
+        parts[name] = (
+            {str(number): each for number, each in enumerate(value)} if isinstance(value, list) else value
+        )
+    if "collation" in command and not parts["collation"]:
+        raise _bad("optional field collation cannot be an empty object")
+    if "collation" in command and "locale" not in parts["collation"]:
+        raise CommandError(
+            ErrorCode.IDL_FAILED_TO_PARSE,
+            "BSON field 'collation.locale' is missing but a required field",
+        )
+    compile_filter(parts["query"])
+    if parts["sort"]:
+        check_sort(parts["sort"])
+    collation = complete(parts.pop("collation")) if "collation" in command else None
+    parts.pop("collation", None)
+    key = key_of(parts["query"], parts["sort"], parts["projection"], collation or collection.collation)
+    return key, parts if collation is None else {**parts, "collation": collation}
+
+
+def key_of(
+    wanted: Mapping[str, Any],
+    sort: Mapping[str, Any] | None,
+    projection: Mapping[str, Any] | None,
+    collation: Mapping[str, Any] | None,
+) -> Any:
+    """Return the shape of a query as a value that is equal for queries of the same shape."""
+    fold = None if not collation else show_document(complete(collation) or {})
+    return shape_of(wanted), show_document(sort or {}), show_document(projection or {}), fold
+
+
+# The shapes of queries, which plans are cached by and which explain hashes.
+
+
+def shape_of(wanted: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a filter without its values; the order of its conditions does not count."""
+    return tuple(sorted(_conditions(wanted), key=repr))
+
+
+def _conditions(wanted: Mapping[str, Any]) -> Iterator[Any]:
+    for name, value in wanted.items():
+        if name == "$and" and isinstance(value, list):
+            for each in value:
+                yield from _conditions(each)
+        elif name in _NESTED and isinstance(value, list):
+            yield name, tuple(sorted(map(shape_of, value), key=repr))
+        elif name.startswith("$"):
+            # An expression is opaque to plans; what a schema says is not.
+            yield name, repr(value) if name == "$jsonSchema" else ()
+        elif isinstance(value, dict) and is_operators(value):
+            for operator, inner in value.items():
+                yield from ((name, each) for each in _operators(operator, inner))
+        else:
+            yield name, ("$regex",) if isinstance(value, Regex) else ("$eq",)
+
+
+def _operators(name: str, value: Any) -> list[tuple[Any, ...]]:
+    """Return an operator without its value, as the conditions that it stands for."""
+    if name in {"$not", "$elemMatch"} and isinstance(value, dict):
+        return [(name, shape_of({"": value} if is_operators(value) else value))]
+    if name == "$all" and isinstance(value, list):
+        return [("$eq",)] * len(value)
+    if name == "$in" and isinstance(value, list) and len(value) == 1:
+        return [("$eq",)]
+    # Whether a field is there is part of the shape, and so is the null that makes a sparse index useless.
+    return [(name, repr(value)) if name == "$exists" or value is None else (name,)]
+
+
+_SEEN: Final = frozenset(
+    {
+        *("$group", "$bucket", "$bucketAuto", "$count", "$sortByCount", "$lookup", "$replaceRoot"),
+        *("$replaceWith", "$project", "$densify", "$setWindowFields", "$sort"),
+    }
+)
+"""The stages that leave a mark in the plan of the query before them: what they need, or its order."""
+
+
+def plan_hash(
+    wanted: Mapping[str, Any],
+    sort: Mapping[str, Any] | None,
+    projection: Mapping[str, Any] | None,
+    collation: Mapping[str, Any] | None,
+    stages: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Return the hash of the shape by which plans are cached: 8 hexadecimal digits.
+
+    The order of conditions and of a projection's fields does not count, nor do most stages that follow.
+    """
+    shown = dict(sorted((projection or {}).items()))
+    seen = [show_document(stage) for stage in stages[:1] if next(iter(stage), "") in _SEEN]
+    return _digest((key_of(wanted, sort, shown, collation), seen))[:8]
+
+
+def query_hash(command: Mapping[str, Any], name: str) -> str:
+    """Return the hash of a command's shape: all that it asks for in its order, with types for its values."""
+    parts = [(name, first_argument(command))]
+    for field, value in command.items():
+        if field in {"filter", "query"} and isinstance(value, dict):
+            parts.append((field, _ordered(value)))
+        elif field == "pipeline":
+            parts.append((field, [_stage(each) for each in value]))
+        elif field in {"sort", "projection", "collation", "key", "hint"}:
+            parts.append((field, show_document({"": value})))
+    return _digest(parts)
+
+
+def _digest(shape: Any) -> str:
+    return hashlib.sha256(repr(shape).encode()).hexdigest().upper()
+
+
+def _stage(stage: Mapping[str, Any]) -> Any:
+    return [(name, _ordered(value) if name == "$match" else _typed(value)) for name, value in stage.items()]
+
+
+def _ordered(wanted: Mapping[str, Any]) -> list[Any]:
+    """Return a filter with types for its values, in its order, all conditions in one list."""
+    found: list[Any] = []
+    for name, value in wanted.items():
+        if name == "$and" and isinstance(value, list):
+            found += [condition for each in value for condition in _ordered(each)]
+        elif name in _NESTED and isinstance(value, list):
+            found.append((name, [_ordered(each) for each in value]))
+        elif name == "$jsonSchema":
+            found.append((name, repr(value)))
+        elif name.startswith("$"):
+            found.append((name, _typed(value)))
+        elif isinstance(value, dict) and is_operators(value):
+            found += [(name, operator, _operand(operator, inner)) for operator, inner in value.items()]
+        else:
+            found.append((name, "$regex" if isinstance(value, Regex) else "$eq", _typed(value)))
+    return found
+
+
+def _operand(name: str, value: Any) -> Any:
+    if name == "$type":
+        return repr(value if isinstance(value, list) else [value])
+    if name == "$exists":
+        return repr(value)
+    if name in {"$in", "$nin"} and isinstance(value, list):
+        return sorted({repr(_typed(each)) for each in value})
+    if name in {"$not", "$elemMatch"} and isinstance(value, dict):
+        return _ordered({"": value} if is_operators(value) else value)
+    return _typed(value)
+
+
+def _typed(value: Any) -> Any:
+    """Return a value with types for its literals; fields, operators and paths are kept."""
+    if isinstance(value, dict):
+        return [(name, _typed(each)) for name, each in value.items()]
+    if isinstance(value, list):
+        return [_typed(each) for each in value]
+    if type(value) is str and value.startswith("$"):
+        return value
+    return "number" if is_number(value) else type_name(value)

@@ -1,0 +1,217 @@
+"""Shapes of queries: which indexes a filter leaves to them, and when two have the same hash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from talking import STANDALONE, Deployment, play
+
+if TYPE_CHECKING:
+    from talking import Talker
+
+_BY_B = {"planCacheSetFilter": "c", "query": {"a": 1}, "indexes": [{"a": 1, "b": 1}]}
+
+
+async def _prepared(deployment: Deployment) -> Talker:
+    talker = await deployment.connect()
+    documents = [{"_id": number, "a": number, "b": number, "c": number} for number in range(5)]
+    await talker.ok({"insert": "c", "documents": documents, "$db": "db"})
+    keys = ({"a": 1, "b": 1}, {"a": 1, "c": 1})
+    indexes = [{"key": key, "name": "_".join(f"{name}_1" for name in key)} for key in keys]
+    await talker.ok({"createIndexes": "c", "indexes": indexes, "$db": "db"})
+    return talker
+
+
+def _index(plan: dict[str, Any]) -> str | None:
+    while plan:
+        if "indexName" in plan:
+            return str(plan["indexName"])
+        plan = plan.get("inputStage", {})
+    return None
+
+
+@pytest.mark.parametrize("index", ["a_1_b_1", "a_1_c_1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"find": "c", "filter": {"a": 7}},
+        {"find": "c", "filter": {"a": 7}, "hint": "a_1_c_1"},
+        {"count": "c", "query": {"a": 7}},
+        {"distinct": "c", "key": "b", "query": {"a": 7}},
+        {"aggregate": "c", "pipeline": [{"$match": {"a": 7}}], "cursor": {}},
+        {"delete": "c", "deletes": [{"q": {"a": 7}, "limit": 0}]},
+        {"update": "c", "updates": [{"q": {"a": 7}, "u": {"$set": {"x": 1}}}]},
+        {"findAndModify": "c", "query": {"a": 7}, "remove": True},
+    ],
+    ids=lambda command: next(iter(command)),
+)
+def test_a_query_of_the_shape_uses_the_indexes_left_to_it_whatever_its_hint(
+    command: dict[str, Any], index: str
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+        await talker.ok({**_BY_B, "indexes": [index], "$db": "db"})
+        reply = await talker.ok({"explain": command, "verbosity": "queryPlanner", "$db": "db"})
+        planner = reply["queryPlanner"]
+        assert (planner["indexFilterSet"], _index(planner["winningPlan"])) == (True, index)
+
+    play(scenario, STANDALONE)
+
+
+def test_where_no_index_is_left_the_collection_is_read_and_other_shapes_are_left_alone() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+        await talker.ok({**_BY_B, "indexes": ["gone"], "$db": "db"})
+        for wanted, is_set, stage in (({"a": 2}, True, "COLLSCAN"), ({"a": {"$gt": 2}}, False, "FETCH")):
+            command = {"find": "c", "filter": wanted}
+            planner = (await talker.ok({"explain": command, "$db": "db"}))["queryPlanner"]
+            assert (planner["indexFilterSet"], planner["winningPlan"]["stage"]) == (is_set, stage)
+        found = (await talker.ok({"find": "c", "filter": {"a": 2}, "$db": "db"}))["cursor"]["firstBatch"]
+        assert [each["_id"] for each in found] == [2]
+
+    play(scenario, STANDALONE)
+
+
+def test_filters_are_listed_and_forgotten_by_shape() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+
+        async def listed() -> list[Any]:
+            return list((await talker.ok({"planCacheListFilters": "c", "$db": "db"}))["filters"])
+
+        assert await listed() == []
+        await talker.ok({**_BY_B, "$db": "db"})
+        await talker.ok({**_BY_B, "query": {"a": 2}, "indexes": ["a_1_c_1"], "$db": "db"})
+        first = {"query": {"a": 2}, "sort": {}, "projection": {}, "indexes": ["a_1_c_1"]}
+        assert await listed() == [first]
+        await talker.ok({**_BY_B, "sort": {"b": 1}, "collation": {"locale": "fr"}, "$db": "db"})
+        assert (await listed())[1]["collation"]["locale"] == "fr"
+        asked = {"query": {"a": 0}, "sort": {"b": 1}, "collation": {"locale": "fr"}}
+        await talker.ok({"planCacheClearFilters": "c", **asked, "$db": "db"})
+        assert await listed() == [first]
+        await talker.ok({"planCacheClearFilters": "c", "$db": "db"})
+        assert await listed() == []
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"planCacheSetFilter": "none", "query": {}, "indexes": ["a"]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "indexes": {}}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "indexes": []}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "indexes": [1]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "indexes": [""]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "indexes": [{}]}, 2),
+        ({"planCacheSetFilter": "c", "indexes": ["a"]}, 2),
+        ({"planCacheSetFilter": "c", "query": 1, "indexes": ["a"]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "sort": None, "indexes": ["a"]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "projection": "a", "indexes": ["a"]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "collation": {}, "indexes": ["a"]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "collation": [], "indexes": ["a"]}, 2),
+        ({"planCacheSetFilter": "c", "query": {}, "collation": {"strength": 1}, "indexes": ["a"]}, 40414),
+        ({"planCacheSetFilter": "view", "query": {}, "indexes": ["a"]}, 166),
+        ({"planCacheListFilters": "view"}, 166),
+        ({"planCacheClearFilters": "view"}, 166),
+        ({"planCacheClearFilters": "c", "sort": {"a": 1}}, 2),
+        ({"planCacheClearFilters": 1}, 73),
+        ({"planCacheClear": "view"}, 166),
+        ({"planCacheClear": "c", "query": "a"}, 2),
+    ],
+    ids=str,
+)
+def test_a_shape_that_cannot_be_read_is_refused(command: dict[str, Any], code: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+        await talker.ok({"create": "view", "viewOn": "c", "$db": "db"})
+        assert (await talker.fails({**command, "$db": "db"}))["code"] == code
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize("name", ["planCacheClear", "planCacheListFilters", "planCacheClearFilters"])
+def test_a_collection_that_is_not_there_has_no_plans_and_fields_of_others_are_left_alone(name: str) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+        await talker.ok({name: "none", "query": 1, "sort": "a", "$db": "db"})
+        await talker.ok({name: "c", "other": 1, "$db": "db"})
+
+    play(scenario, STANDALONE)
+
+
+_PAIRS: list[tuple[dict[str, Any], dict[str, Any], bool, bool]] = [
+    ({"filter": {"a": 1}}, {"filter": {"a": {"$eq": 5}}}, True, True),
+    ({"filter": {"a": 1}}, {"filter": {"b": 1}}, False, False),
+    ({"filter": {"a": 1, "b": 1}}, {"filter": {"$and": [{"a": 2}, {"b": 3}]}}, True, True),
+    ({"filter": {"a": 1, "b": 1}}, {"filter": {"b": 1, "a": 1}}, True, False),
+    ({"filter": {"a": {"$gt": 1}}}, {"filter": {"a": {"$lt": 1}}}, False, False),
+    ({"filter": {"a": {"$in": [1, 2]}}}, {"filter": {"a": {"$in": [3, 4, 5]}}}, True, True),
+    ({"filter": {"a": {"$in": [1]}}}, {"filter": {"a": {"$in": [1, 2]}}}, False, True),
+    ({"filter": {"a": {"$all": [1]}}}, {"filter": {"a": {"$all": [1, 2]}}}, False, False),
+    ({"filter": {"a": {"$type": "int"}}}, {"filter": {"a": {"$type": ["string"]}}}, True, False),
+    ({"filter": {"a": {"$exists": True}}}, {"filter": {"a": {"$exists": False}}}, False, False),
+    ({"filter": {"a": {"$not": {"$gt": 1}}}}, {"filter": {"a": {"$not": {"$gt": 9}}}}, True, True),
+    ({"filter": {"$expr": {"$gt": ["$a", 1]}}}, {"filter": {"$expr": {"$lt": ["$a", 1]}}}, True, False),
+    ({"filter": {"$or": [{"a": 1}]}}, {"filter": {"$or": [{"a": 1}, {"b": 1}]}}, False, False),
+    ({"filter": {"a": 1}, "sort": {"b": 1}}, {"filter": {"a": 1}}, False, False),
+    (
+        {"filter": {"a": 1}, "projection": {"a": 1, "b": 1}},
+        {"filter": {"a": 1}, "projection": {"b": 1, "a": 1}},
+        True,
+        False,
+    ),
+    (
+        {"filter": {"a": 1}, "collation": {"locale": "en"}},
+        {"filter": {"a": 1}, "collation": {"locale": "en", "strength": 1}},
+        False,
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "same_plan", "same_query"), _PAIRS, ids=str)
+def test_hashes_are_equal_for_queries_of_one_shape(
+    one: dict[str, Any], other: dict[str, Any], *, same_plan: bool, same_query: bool
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+        hashes = []
+        for query in (one, other):
+            reply = await talker.ok({"explain": {"find": "c", **query}, "$db": "db"})
+            hashes.append((reply["queryPlanner"]["planCacheShapeHash"], reply["queryShapeHash"]))
+        (first, second), (third, fourth) = hashes
+        assert (first == third, second == fourth) == (same_plan, same_query)
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("stage", "same_plan"),
+    [
+        ({"$group": {"_id": "$a"}}, False),
+        ({"$project": {"a": 1}}, False),
+        ({"$sort": {"a": 1}}, False),
+        ({"$unwind": "$a"}, True),
+        ({"$limit": 1}, True),
+        ({"$out": "d"}, True),
+    ],
+    ids=str,
+)
+def test_a_stage_is_part_of_a_query_and_may_be_part_of_its_plan(
+    stage: dict[str, Any], *, same_plan: bool
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+        plans, queries = set(), set()
+        for pipeline in ([{"$match": {"b": 1}}], [{"$match": {"b": 1}}, stage]):
+            command: dict[str, Any] = {"aggregate": "c", "pipeline": pipeline, "cursor": {}}
+            reply = await talker.ok({"explain": command, "$db": "db"})
+            queries.add(reply["queryShapeHash"])
+            planned = reply["stages"][0]["$cursor"] if "stages" in reply else reply
+            plans.add(planned["queryPlanner"]["planCacheShapeHash"])
+        assert (len(plans) == 1, len(queries)) == (same_plan, 2)
+
+    play(scenario, STANDALONE)
