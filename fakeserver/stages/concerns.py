@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.oplog import OpTime
 
 _SNAPSHOT_READS: Final = frozenset({"find", "aggregate", "distinct"})
+_CONCERNED_READS: Final = _SNAPSHOT_READS | {"count", "explain", "dbHash", "mapReduce"}
+"""The reads that take a level; those of the catalog and of statistics have no data of a point in time."""
 _DEFAULTED: Final = frozenset({"find", "aggregate", "count", "distinct"})
 """The reads that take the deployment's default read concern."""
 _ASK_OTHERS: Final = frozenset({"linearizable", "majority", "snapshot"})
@@ -140,7 +142,7 @@ def _check_transaction(command: dict[str, Any], level: str) -> None:
 def _check_support(request: RequestContext, level: str) -> None:
     spec = request.spec
     # The weakest level promises nothing, so that every command can keep the promise.
-    if level == "local" or (spec.kind == "read" and level != "snapshot"):
+    if level == "local" or (spec.name in _CONCERNED_READS and level != "snapshot"):
         return
     if level == "snapshot" and spec.name in _SNAPSHOT_READS:
         return

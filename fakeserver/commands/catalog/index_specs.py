@@ -19,7 +19,7 @@ from fakeserver.storage.plans.index_keys import is_id_key
 from fakeserver.storage.port.engine import IndexSpec
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show, show_document
-from fakeserver.storage.values.types import INT32_MAX, is_nan, is_number, type_name
+from fakeserver.storage.values.types import INT32_MAX, exact, is_nan, is_number, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _PLUGINS: Final = frozenset({"text", "2d", "2dsphere", "hashed", "columnstore", 
 _KINDS: Final[dict[str, str]] = {
     "v": "number", "key": "object", "name": "string", "ns": "string", "unique": "flag", "sparse": "flag",
     "expireAfterSeconds": "any", "partialFilterExpression": "object", "collation": "object",
-    "hidden": "flag", "background": "any", "dropDups": "any", "storageEngine": "object", "weights": "any",
+    "hidden": "bool", "background": "any", "dropDups": "any", "storageEngine": "object", "weights": "object",
     "default_language": "string", "language_override": "string", "textIndexVersion": "number",
     "2dsphereIndexVersion": "number", "bits": "number", "min": "number", "max": "number",
     "wildcardProjection": "object", "prepareUnique": "flag", "clustered": "flag", "bucketSize": "number",
@@ -44,6 +44,7 @@ _NOT_SHOWN: Final = frozenset({"dropDups", "ns", "collation"})
 _ONLY_IF_TRUE: Final = frozenset({"hidden", "unique"})
 _MAX_KEYS: Final = 32
 _MAX_INDEXES: Final = 64
+_MOST_BITS: Final = 32
 _MAX_WEIGHT: Final = 1_000_000_000
 _LANGUAGES: Final = frozenset({
     "da", "danish", "de", "dutch", "en", "english", "es", "fi", "finnish", "fr", "french", "german", "hu",
@@ -79,6 +80,8 @@ def parse(document: Mapping[str, Any], collection: Collection | None, *, lenient
     for kind, check in _CHECKS.items():
         if kind in key.values():
             check(document, key)
+    if "weights" in document and "text" not in key.values() and "_fts" not in key:
+        raise _refused(document, "The field 'weights' is only allowed in a 'text' index")
     if _is_wildcard(key):
         _check_wildcard(document, key)
     elif "wildcardProjection" in document:
@@ -123,8 +126,8 @@ def _check_types(document: Mapping[str, Any]) -> None:
             reason = f"The field '{name}' has value {name}: {show(value)}, which is not convertible to bool"
         elif wanted == "number" and not is_number(value):
             reason = f"The field '{name}' must be a number, but got {kind}"
-        elif wanted in {"object", "string"} and kind != wanted:
-            article = "an object" if wanted == "object" else "a string"
+        elif wanted in {"object", "string", "bool"} and kind != wanted:
+            article = "an object" if wanted == "object" else f"a {wanted}"
             reason = f"The field '{name}' must be {article}, but got {kind}"
         else:
             continue
@@ -269,7 +272,7 @@ def _check_wildcard(document: Mapping[str, Any], key: Mapping[str, Any]) -> None
         raise _refused(
             document,
             "The field 'wildcardProjection' is only allowed when 'key' has '$**'",
-            ErrorCode.BAD_VALUE,
+            ErrorCode.FAILED_TO_PARSE,
         )
 
 
@@ -287,9 +290,13 @@ def _check_hashed(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
         )
 
 
-def _check_flat(_document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+def _check_flat(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     if list(key.values()).count("2d") > 1:
         raise CommandError(16800, "can't have 2 geo fields")
+    if not 1 <= exact(document.get("bits", _MOST_BITS)) <= _MOST_BITS:
+        raise CommandError(ErrorCode.INVALID_OPTIONS, f"bits for hash must be > 0 and <= {_MOST_BITS}")
+    if exact(document.get("min", -180.0)) >= exact(document.get("max", 180.0)):
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "region for hash must be valid and have positive area")
     if next(iter(key.values())) != "2d":
         raise CommandError(16801, "2d has to be first in index")
 
@@ -309,10 +316,7 @@ def _check_text(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     first, last = kinds.index("text"), len(kinds) - kinds[::-1].index("text")
     if "other" in kinds[first:last]:
         raise _refused(document, "'text' fields in index must all be adjacent")
-    weights = document.get("weights", {})
-    if type(weights) is not str and not isinstance(weights, dict):
-        raise _refused(document, "text index option 'weights' must be an object")
-    for weight in weights.values() if isinstance(weights, dict) else ():
+    for weight in document.get("weights", {}).values():
         if not is_number(weight):
             raise _refused(document, "weight for text index needs numeric type")
         if not 0 < float(str(weight)) < _MAX_WEIGHT:
@@ -342,7 +346,7 @@ def _as_text_index(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specification of a text index as it is kept: its fields as weights, and one key for all."""
     key: dict[str, Any] = {}
     wanted = shown.get("weights", {})
-    weights = {wanted: 1} if type(wanted) is str else dict(wanted)
+    weights = dict(wanted)
     for name, kind in shown["key"].items():
         if kind == "text":
             key |= {"_fts": "text", "_ftsx": 1}
