@@ -73,6 +73,7 @@ class CommandContext:
     _updated: dict[Any, Changed] | None = None
     _scripts: ScriptRunner | None = None
     _present: dt.datetime | None = None
+    _cluster_time: Timestamp | None = None
 
     def __init__(
         self,
@@ -157,7 +158,15 @@ class CommandContext:
 
     def cluster_time(self) -> Timestamp | None:
         """Return what `$$CLUSTER_TIME` means, None on a standalone, which has no such time."""
-        return self.node.oplog.last.timestamp if self.node.is_replicated else None
+        if self._cluster_time is None and self.node.is_replicated:
+            self._cluster_time = self.node.oplog.last.timestamp
+        return self._cluster_time
+
+    def time_of_update(self) -> Timestamp:
+        """Return what `$$CLUSTER_TIME` means in an update: on a standalone it is the time of the write."""
+        if self._cluster_time is None:
+            self._cluster_time = self.cluster_time() or self.timestamp()
+        return self._cluster_time
 
     def present(self) -> dt.datetime:
         """Return what `$$NOW` means: one date and time for all of the command."""

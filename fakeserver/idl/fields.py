@@ -315,7 +315,13 @@ class Fields:
 
 
 GENERIC_FIELDS: Final = {
-    each.name: each for each in (Field("stmtId", "int"), Field("stmtIds", "array", of="int"))
+    each.name: each
+    for each in (
+        Field("stmtId", "int"),
+        Field("stmtIds", "array", of="int"),
+        Field("autocommit", "strictBool"),
+        Field("startTransaction", "strictBool"),
+    )
 }
 """The arguments of every command whose types no stage asks for."""
 

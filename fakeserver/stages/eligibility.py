@@ -118,8 +118,9 @@ def _check_txn_number(request: RequestContext, number: Any) -> None:
             f"BSON field '{request.name}.txnNumber' is the wrong type '{type_name(number)}',"
             " expected type 'long'",
         )
-    # Commands without authentication, such as hello, belong to the connection and to no session.
-    if not request.spec.requires_auth:
+    # Commands without authentication, such as hello, belong to the connection and to no session. That they
+    # cannot be in a transaction either is said later.
+    if not request.spec.requires_auth and "autocommit" not in (request.command or {}):
         raise CommandError(_TXN_NUMBER_NOT_HERE, "It is illegal to provide a txnNumber for this command")
     if request.session_id is None:
         raise CommandError(

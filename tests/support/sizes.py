@@ -34,6 +34,7 @@ SIZES: Final = {
         0, 4, "deployments on which adapters run bundled scenarios: on one three folders, at full size all"
     ),
     "drawn": Size(0, 50, "drawn cases of the swarm through the adapter of each real driver"),
+    "functional": Size(0, 1, "whether the public functional tests are run, where their checkout is"),
     "hunted": Size(2, 60, "applications with a planted bug that are hunted, with their correct twins"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
     "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or two of them"),

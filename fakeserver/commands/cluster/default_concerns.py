@@ -45,7 +45,7 @@ _SETTINGS: Final = Namespace("config", "settings")
     write_concern=True,
     since=WIRE_44,
     fields=Fields.of(
-        Field("setDefaultRWConcern", "number"),
+        Field("setDefaultRWConcern"),
         Field("defaultReadConcern", "object"),
         Field("defaultWriteConcern", "object"),
     ),
@@ -84,7 +84,7 @@ def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Repl
     kind="internal",
     admin_only=True,
     since=WIRE_44,
-    fields=Fields.of(Field("getDefaultRWConcern", "number"), Field("inMemory", "bool")),
+    fields=Fields.of(Field("getDefaultRWConcern"), Field("inMemory", "strictBool")),
 )
 def get_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return the default concerns, of clients that state none."""

@@ -220,8 +220,7 @@ def _query(
         let=_variables(ctx, statement),
         collation=collation,
         now=ctx.present(),
-        # Updates have a time on a standalone too: that of their own write.
-        cluster_time=ctx.cluster_time() or ctx.timestamp(),
+        cluster_time=ctx.time_of_update(),
         make_id=ctx.object_id,
         scripts=ctx.scripts,
         indexes=indexes_of(collection),

@@ -106,8 +106,9 @@ class Compiler:
     def _undefined(self, name: str) -> CommandError:
         if name not in _BUILTINS:
             return CommandError(_UNDEFINED_VARIABLE, f"Use of undefined variable: {name}")
+        # Where there is a $$NOW there is the other too, except on a server that has no such time.
         newer = not self.scope.release or self.scope.release >= WIRE_82
-        code = _NO_CLUSTER_TIME if name == "CLUSTER_TIME" and newer else _NOT_AVAILABLE
+        code = _NO_CLUSTER_TIME if "NOW" in self.names and newer else _NOT_AVAILABLE
         return CommandError(code, f"Builtin variable '$${name}' is not available")
 
     def _object(self, document: dict[str, Any]) -> Evaluate:

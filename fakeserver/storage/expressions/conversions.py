@@ -14,6 +14,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Binary, Decimal128, Int64, ObjectId, Timestamp
+from bson.binary import OLD_BINARY_SUBTYPE
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.values import calendar
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 
 UUID_SUBTYPE: Final = 4
+_TEXT_TOO_LARGE: Final = 16493
 _VECTOR_SUBTYPE: Final = 9
 _UUID_BYTES: Final = 16
 _OWN_SUBTYPES: Final = frozenset({*range(10), *range(128, 256)})
@@ -54,7 +56,11 @@ def subtype_of(value: Any) -> int:
 
 
 def _bytes(value: Any) -> bytes:
-    return value.bytes if isinstance(value, uuid.UUID) else bytes(value)
+    """Return binary data as BSON has them: the old subtype repeats the length in front of the data."""
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    data = bytes(value)
+    return struct.pack("<i", len(data)) + data if subtype_of(value) == OLD_BINARY_SUBTYPE else data
 
 
 def made(data: bytes, subtype: int) -> Any:
@@ -109,7 +115,9 @@ def to_text(value: Any, format_name: str) -> str:
     except UnicodeDecodeError:
         raise _textless(value, "UTF-8 string") from None
     if len(text) >= MAX_USER_BYTES or len(data) >= MAX_USER_BYTES:
-        raise _textless(value, "string of less than 16MB")
+        if format_name == "utf8":
+            raise CommandError(_TEXT_TOO_LARGE, "String exceeds 16MB in $convert")
+        raise _failed("Failed to convert BinData to string in $convert: it is no string of less than 16MB")
     return text
 
 
@@ -315,7 +323,7 @@ def _overflow(value: Any) -> CommandError:
 
 
 def _check_no_hexadecimal(text: str) -> None:
-    if text[:2] in {"0x", "0X"}:
+    if text.startswith("0x"):  # "0X" is left to the parser of the type
         raise _failed(f"Illegal hexadecimal input in $convert with no onError value: {text}")
 
 
@@ -400,8 +408,24 @@ def _parsed_double(text: str) -> float:
     return number
 
 
+def _parsed_decimal(text: str) -> Decimal128:
+    try:
+        return Decimal128(text)
+    except decimal.Inexact:  # more digits than there are places for
+        return Decimal128(_CUT_OFF.create_decimal(text))
+
+
+_CUT_OFF: Final = decimal.Context(
+    prec=DECIMAL128.prec,
+    rounding=decimal.ROUND_DOWN,
+    Emin=DECIMAL128.Emin,
+    Emax=DECIMAL128.Emax,
+    clamp=DECIMAL128.clamp,
+    traps=[decimal.Overflow],
+)
+"""For text with more digits than there are places."""
 _HEXADECIMAL: Final = re.compile(
-    r"[+-]0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE
+    r"(?:[+-]0x|0X)(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE
 )
 _NOT_ZERO: Final = re.compile("[^1-9e]*[1-9]", re.IGNORECASE)
 
@@ -423,13 +447,13 @@ def _to_decimal(value: Any) -> Decimal128:
         if not _REAL.fullmatch(value):
             raise _unparsable(value, "Failed to parse string to decimal")
         try:
-            number = Decimal128(value)
-        except decimal.Inexact:  # more digits than there are places for
-            number = Decimal128(DECIMAL128.create_decimal(value))
+            number = _parsed_decimal(value)
         except decimal.DecimalException:
             raise _unparsable(value, "Conversion from string to decimal would overflow") from None
         if number.to_decimal().is_infinite() and "inf" not in value.lower():
             raise _unparsable(value, "Conversion from string to decimal would overflow")
+        if number.to_decimal().is_zero() and _NOT_ZERO.match(value):
+            raise _unparsable(value, "Conversion from string to decimal would underflow")
         return number
     if not is_number(value):
         raise _unsupported(value, "decimal")

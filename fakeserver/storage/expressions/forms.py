@@ -100,6 +100,7 @@ def _if_null(compiler: Compiler, argument: Any) -> Evaluate:
     if not isinstance(argument, list) or len(argument) < 2:  # noqa: PLR2004 -- a value and a replacement
         raise CommandError(1257300, "$ifNull needs at least two arguments, had: 1")
     items = [compiler.compile(item) for item in paced(argument)]
+    _fold(compiler, argument)
 
     def evaluate(frame: Frame) -> Any:
         for item in paced(items[:-1]):
@@ -124,6 +125,7 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
         raise CommandError(40068, "$switch requires at least one branch")
     branches = [_branch(compiler, each) for each in paced(listed)]
     default = compiler.compile(argument["default"]) if "default" in argument else None
+    _fold(compiler, [argument["default"]] if "default" in argument else [])
     if default is None and all(_is_false(compiler, branch["case"]) for branch in paced(listed)):
         message = (
             "One cannot execute a switch statement where all the cases evaluate to false without a default."
@@ -141,6 +143,16 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
         return default(frame)
 
     return evaluate
+
+
+def _fold(compiler: Compiler, expressions: list[Any]) -> None:
+    """Evaluate those that are the same for all documents, as a server does before it sees one.
+
+    Raises the `CommandError` of one that fails, though it may never be asked for.
+    """
+    for each in paced(expressions):
+        if isinstance(each, dict) and compiler.is_constant(each):
+            compiler.compile(each)(compiler.scope.frame({}))
 
 
 def _is_false(compiler: Compiler, case: Any) -> bool:

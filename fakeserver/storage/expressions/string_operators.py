@@ -310,6 +310,8 @@ _replacing("$replaceAll", -1)
 
 
 _INVALID: Final = 51111
+_LONGEST_PATTERN: Final = 16 * 1024
+"""Bytes of the longest pattern of an expression; a query's may be twice as long."""
 _FAILED: Final = 51156
 _TOO_MANY: Final = 51151
 _ARGUMENTS: Final = NamedArguments(
@@ -368,6 +370,9 @@ def _pattern(name: str, regex: Any, options: Any) -> Searching | None:
         raise CommandError(51110, f"{name}: regular expression options cannot contain an embedded null byte")
     if nullish(regex):
         return None
+    pattern = regex if isinstance(regex, str) else regex.pattern
+    if len(pattern) > _LONGEST_PATTERN or len(pattern.encode()) > _LONGEST_PATTERN:
+        raise CommandError(_INVALID, f"Invalid Regex in {name}: regular expression is too large")
     return compile_regex(regex, options or "", invalid=_INVALID, what=f"Invalid Regex in {name}")
 
 

@@ -1,0 +1,88 @@
+"""The table of what a public suite says of our servers is made from its outcomes, and holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from functional_tests import (
+    ABSENT,
+    BEGIN,
+    END,
+    PAGE,
+    Outcome,
+    area_of,
+    find_checkout,
+    main,
+    outcomes,
+    rows,
+    with_rows,
+    worse,
+)
+from sizes import size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FOUND = [
+    Outcome("core/cursors", "standalone", passed=True),
+    Outcome("core/cursors", "standalone", passed=False),
+    Outcome("core/cursors", "replica set", passed=True),
+    Outcome("changeStreams/insert", "replica set", passed=True),
+]
+_TABLE = """\
+| area | standalone: passed of all, % | replica set: passed of all, % |
+|---|---:|---:|
+| `changeStreams/insert` | none | 1 of 1, 100.0 |
+| `core/cursors` | 1 of 2, 50.0 | 1 of 1, 100.0 |
+| **all** | 1 of 2, 50.0 | 2 of 2, 100.0 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("folders", "area"),
+    [
+        ("core/cursors/commands/getMore", "core/cursors"),
+        ("core/operator/expressions/array/map", "core/operator/expressions"),
+        ("core/operator/stages/search", None),
+        ("changeStreams/insert", "changeStreams/insert"),
+    ],
+)
+def test_an_area_is_the_first_folders_of_a_case(folders: str, area: str | None) -> None:
+    assert area_of(f"documentdb_tests/compatibility/tests/{folders}/test_x.py::test_y[mongodb-z]") == area
+
+
+def test_the_table_counts_what_passes_by_area_and_deployment() -> None:
+    assert rows(_FOUND) == _TABLE
+
+
+def test_the_page_gets_another_table_between_its_marks() -> None:
+    assert with_rows(f"a\n{BEGIN}old\n{END}b\n", _TABLE) == f"a\n{BEGIN}{_TABLE}{END}b\n"
+    assert with_rows(PAGE.read_text(), _TABLE).count(_TABLE) == 1
+    with pytest.raises(ValueError, match="no marks"):
+        with_rows("a page", _TABLE)
+
+
+def test_an_area_that_answers_less_well_than_the_page_says_is_told() -> None:
+    assert worse(_TABLE, _FOUND) == []
+    failed = [*_FOUND, Outcome("core/cursors", "replica set", passed=False)]
+    assert worse(_TABLE, failed) == [
+        "core/cursors: 1 of 2, 50.0 on a replica set, not 1 of 1, 100.0",
+        "all: 2 of 3, 66.6 on a replica set, not 2 of 2, 100.0",
+    ]
+
+
+def test_without_a_checkout_there_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PUSHBACKD_FUNCTIONAL_TESTS", str(tmp_path))
+    assert main([]) == 2
+    assert capsys.readouterr().err == f"{ABSENT}\n"
+
+
+@pytest.mark.skipif(not size("functional"), reason="PUSHBACKD_TESTS=functional=1 runs the functional tests")
+def test_each_area_answers_as_well_as_the_page_says() -> None:
+    checkout = find_checkout()
+    if checkout is None:
+        pytest.skip(ABSENT)
+    assert worse(PAGE.read_text(), outcomes(checkout)) == []

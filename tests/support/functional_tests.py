@@ -1,0 +1,163 @@
+"""What a public suite of functional tests says of our servers: a table by area, for docs/ANSWERS.md.
+
+`python tests/support/functional_tests.py` runs the suite of the checkout that `PUSHBACKD_FUNCTIONAL_TESTS`
+names on a standalone and on a replica set of one member, prints the rows, and writes them into the page.
+Folders of the suite, such as `core/cursors`, run these alone, and the page is left as it is. The suite runs
+with the Python of its own virtual environment (`.venv`), otherwise with this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from served import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+VARIABLE: Final = "PUSHBACKD_FUNCTIONAL_TESTS"
+ABSENT: Final = f"the public functional tests are absent: set {VARIABLE} to a checkout of them"
+REVISION: Final = "935605ab"
+"""The revision of the suite whose numbers the page has."""
+PAGE: Final = Path(__file__).parents[2] / "docs" / "ANSWERS.md"
+BEGIN, END = "<!-- areas: begin -->\n", "<!-- areas: end -->\n"
+
+_TESTS: Final = "documentdb_tests/compatibility/tests"
+_DEPLOYMENTS: Final = {"standalone": (), "replica set": ("--replSet", "rs0", "--members", "1")}
+_SEARCH: Final = frozenset({"search", "searchMeta", "vectorSearch"})
+"""Stages that need a search process beside a server: ours answers as a server without one."""
+_DEEP: Final = frozenset({"core/operator", "core/query_and_write", "system/administration"})
+"""Areas of which each folder is a row."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one case: its area, the deployment, and whether our server answered as a real one."""
+
+    area: str
+    deployment: str
+    passed: bool
+
+
+def find_checkout(environment: str | None = None) -> Path | None:
+    """Return the folder of the suite, None where there is none."""
+    named = environment if environment is not None else os.environ.get(VARIABLE, "")
+    folder = Path(named)
+    return folder if named and (folder / _TESTS).is_dir() else None
+
+
+def area_of(case: str) -> str | None:
+    """Return the area of a case by its id, None for one that needs a search process."""
+    folders = case.partition("::")[0].partition("compatibility/tests/")[2].split("/")[:-1]
+    if not _SEARCH.isdisjoint(folders):
+        return None
+    depth = 3 if "/".join(folders[:2]) in _DEEP else 2
+    return "/".join(folders[:depth])
+
+
+def outcomes(checkout: Path, folders: Sequence[str] = (), workers: int = 2) -> Iterator[Outcome]:
+    """Run the suite, or folders of it, on each deployment; yield what became of the cases."""
+    for name, arguments in _DEPLOYMENTS.items():
+        with served("--port", "0", "--profile", "8.2", *arguments) as uri, TemporaryDirectory() as made:
+            report = Path(made) / "report.json"
+            direct = f"mongodb://{uri.removeprefix('mongodb://').partition('/')[0]}/?directConnection=true"
+            _run(checkout, folders, direct, report, workers)
+            for case in json.loads(report.read_text())["tests"]:
+                area = area_of(case["nodeid"])
+                if area is not None and case["outcome"] in {"passed", "failed", "error"}:
+                    yield Outcome(area, name, case["outcome"] == "passed")
+
+
+def _run(checkout: Path, folders: Sequence[str], uri: str, report: Path, workers: int) -> None:
+    own = checkout / ".venv" / "bin" / "python"
+    command = [str(own) if own.exists() else sys.executable, "-m", "pytest"]
+    command += [f"{_TESTS}/{folder}" for folder in folders or [""]]
+    command += ["-q", "-n", str(workers), "-p", "no:cacheprovider", "--tb=no", "--engine-name", "mongodb"]
+    command += ["--connection-string", uri, "--json-report", f"--json-report-file={report}"]
+    ended = subprocess.run(command, cwd=checkout, stdout=subprocess.DEVNULL, check=False)
+    if ended.returncode not in (0, 1):  # 1: cases failed
+        raise RuntimeError(f"the functional tests did not run: exit code {ended.returncode}")
+
+
+def rows(found: Iterable[Outcome]) -> str:
+    """Return the table of areas: cases that pass of all, by deployment."""
+    passed: Counter[tuple[str, str]] = Counter()
+    total: Counter[tuple[str, str]] = Counter()
+    for each in found:
+        for area in (each.area, "all"):
+            total[area, each.deployment] += 1
+            passed[area, each.deployment] += each.passed
+    areas = [*sorted({area for area, _ in total} - {"all"}), *(["all"] if total else [])]
+    head = ["area", *(f"{name}: passed of all, %" for name in _DEPLOYMENTS)]
+    lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * len(_DEPLOYMENTS)}|"]
+    for area in areas:
+        cells = [_cell(passed[area, name], total[area, name]) for name in _DEPLOYMENTS]
+        lines.append(f"| {f'**{area}**' if area == 'all' else f'`{area}`'} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(passed: int, total: int) -> str:
+    # Rounded down: 100.0 means that all pass.
+    return f"{passed} of {total}, {passed * 1000 // total / 10}" if total else "none"
+
+
+def worse(page: str, found: Iterable[Outcome]) -> list[str]:
+    """Return the rows of a new table that say less than the page does: area, then what is and what was."""
+    was, now = _cells(page), _cells(rows(found))
+    return [
+        f"{area}: {now[area][name]} on a {name}, not {cells[name]}"
+        for area, cells in was.items()
+        for name in cells
+        if area in now and _share(now[area][name]) < _share(cells[name])
+    ]
+
+
+def _cells(table: str) -> dict[str, dict[str, str]]:
+    split = [[cell.strip(" `*") for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    of_areas = [
+        cells for cells in split if len(cells) == 1 + len(_DEPLOYMENTS) and " of " in "".join(cells[1:])
+    ]
+    return {area: dict(zip(_DEPLOYMENTS, cells, strict=True)) for area, *cells in of_areas if area != "area"}
+
+
+def _share(cell: str) -> float:
+    return float(cell.rpartition(", ")[2]) if ", " in cell else 0.0
+
+
+def with_rows(page: str, table: str) -> str:
+    """Return the page with another table between its marks. Raises `ValueError` for a page without them."""
+    before, begin, rest = page.partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError("the page has no marks around its table")
+    return f"{before}{BEGIN}{table}{END}{after}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the suite and print its table; exit code 2 where it is absent."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folders", nargs="*", help="folders of the suite, such as core/cursors; all without")
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes that send (2)")
+    given: Any = parser.parse_args(arguments)
+    checkout = find_checkout()
+    if checkout is None:
+        sys.stderr.write(f"{ABSENT}\n")
+        return 2
+    table = rows(outcomes(checkout, given.folders, given.workers))
+    sys.stdout.write(table)
+    if not given.folders:
+        PAGE.write_text(with_rows(PAGE.read_text(), table))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
