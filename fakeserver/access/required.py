@@ -409,6 +409,11 @@ def _data_distribution(_ask: Ask, _source: Resource, _argument: Any) -> Iterator
     yield CLUSTER, ("shardedDataDistribution",)
 
 
+def _cluster_catalog(_ask: Ask, source: Resource, _argument: Any) -> Iterator[Need]:
+    """Ask for all databases where those of the whole cluster are listed, from `admin`."""
+    yield EVERYWHERE if source.db == "admin" else source, ("listCollections",)
+
+
 def _change_stream(_ask: Ask, source: Resource, _argument: Any) -> Iterator[Need]:
     """Ask for all databases where the whole cluster is watched: from `admin`, without a collection."""
     whole = source.db == "admin" and not source.collection
@@ -440,6 +445,7 @@ _OPEN_STARTS: Final[Mapping[str, Callable[[Ask, Resource, Any], Iterator[Need]]]
     "$listLocalSessions": _sessions,
     "$documents": _nothing,
     "$shardedDataDistribution": _data_distribution,
+    "$listClusterCatalog": _cluster_catalog,
 }
 """The stages that read no documents of the collection, and need what depends on their argument."""
 

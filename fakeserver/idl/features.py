@@ -153,6 +153,8 @@ STAGES: Final[Mapping[str, int]] = {
     "$changeStreamSplitLargeEvent": WIRE_60,  # 7.0, 6.0.9
     "$listSearchIndexes": WIRE_60,  # 7.0, 6.0.7
     "$vectorSearch": WIRE_60,  # 7.0.2, 6.0.11
+    "$rankFusion": WIRE_80,
+    "$listClusterCatalog": WIRE_80,
 }
 """Stages of pipelines."""
 

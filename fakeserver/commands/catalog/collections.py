@@ -558,15 +558,7 @@ _UUID_BYTES: Final = 16
 )
 def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the collections and views of a database."""
-    collections = ctx.catalog.collections(ctx.db)
-    described = [each.describe() for each in collections]
-    if ctx.db == "local":
-        described += local_collections.described(ctx)
-    # A server keeps the definitions of views in a collection, which it makes with the first view.
-    if any(each.is_view for each in collections):
-        described.append(
-            {"name": "system.views", "type": "collection", "options": {}, "info": {"readOnly": False}}
-        )
+    described = described_collections(ctx, ctx.db)
     if request.get("authorizedCollections") and ctx.privileges is not None:
         seen = ctx.privileges
         described = [each for each in described if seen.reach(Resource(ctx.db, each["name"]))]
@@ -577,3 +569,16 @@ def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = Namespace(ctx.db, "$cmd.listCollections")
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
     return first_batch(ctx, Cursor(ns, deque(map(dict, found)), request, counted=True), size)
+
+
+def described_collections(ctx: CommandContext, db: str) -> list[Document]:
+    """Return the collections and views of a database, as `listCollections` shows them."""
+    collections = ctx.catalog.collections(db)
+    described = [each.describe() for each in collections]
+    if db == "local":
+        described += local_collections.described(ctx)
+    # A server keeps the definitions of views in a collection, which it makes with the first view.
+    if any(each.is_view for each in collections):
+        views = {"name": "system.views", "type": "collection", "options": {}, "info": {"readOnly": False}}
+        described.append(views)
+    return described

@@ -49,6 +49,7 @@ from fakeserver.idl.generic_arguments import read_concern_not_supported
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name, unrecognized_stage
+from fakeserver.storage.stages.rank_fusion import FUSIONS, not_first
 from fakeserver.storage.values.collation import fold_of
 from mongowire.codes import ErrorCode
 
@@ -76,6 +77,8 @@ _NOT_IN_TRANSACTION: Final = frozenset(
 )
 _FIRST_ONLY: Final = 40602
 _LAST_ONLY: Final = 40601
+_CATALOG_OF_DATABASE: Final = 9621301
+_FUSED_SERIES: Final = 10557301
 
 FIELDS: Final = Fields.of(
     Field("pipeline", "array", required=True),
@@ -142,6 +145,8 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     check_uuid(request, ns, ctx.catalog.get(ns))
     source, stages, collection = ctx.catalog.resolve(ns)
     first = stage_name(pipeline[0]) if pipeline else ""
+    if first in FUSIONS and collection is not None and collection.kind == "timeseries":
+        raise CommandError(_FUSED_SERIES, f"{first} is not supported on time-series collections")
     options = query_of(
         ctx,
         request,
@@ -173,6 +178,8 @@ def _check_known(names: Sequence[str], wire_version: int) -> None:
 
 def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
     for index, name in enumerate(names):
+        if index and name in FUSIONS:
+            raise not_first(name)
         if index and name in source_stages.FIRST_ONLY:
             raise CommandError(_FIRST_ONLY, f"{name} is only valid as the first stage in a pipeline")
         if index < len(names) - 1 and name in output_stages.NAMES:
@@ -187,7 +194,7 @@ def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
         )
     if not whole_database and first in source_stages.ON_DATABASE and first != "$changeStream":
         raise CommandError(
-            ErrorCode.INVALID_NAMESPACE,
+            _CATALOG_OF_DATABASE if first == "$listClusterCatalog" else ErrorCode.INVALID_NAMESPACE,
             f"{first} must be run against the database with {{aggregate: 1}}",
         )
 

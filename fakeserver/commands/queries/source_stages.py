@@ -1,10 +1,10 @@
 """The stages that begin a pipeline with documents which are in no collection.
 
 `$documents`, `$collStats`, `$indexStats`, `$currentOp`, `$listSessions`, `$listLocalSessions`,
-`$planCacheStats`, `$listSearchIndexes`, `$shardedDataDistribution`. The tables at the end say which of them
-run on a database instead of a collection, which take only the local read concern, and which are outside API
-version 1. Not modelled: latencies and cached plans, which are all zero or empty; the sessions of other
-servers, because all servers know of all sessions.
+`$planCacheStats`, `$listSearchIndexes`, `$shardedDataDistribution`, `$listClusterCatalog`. The tables at the
+end say which of them run on a database instead of a collection, which take only the local read concern, and
+which are outside API version 1. Not modelled: latencies and cached plans, which are all zero or empty; the
+sessions of other servers, because all servers know of all sessions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from bson import Int64
 
 from fakeserver.access.session import SessionListing
 from fakeserver.commands.administration.operations import current_operations
+from fakeserver.commands.catalog.collections import described_collections
 from fakeserver.commands.catalog.statistics import collection_stats
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of
-from fakeserver.storage.port.engine import Scope
+from fakeserver.storage.port.engine import Namespace, Scope
 from fakeserver.storage.stages.lookup import compile_documents
 from fakeserver.storage.values.types import copy_value, is_object, type_name
 from mongowire.codes import ErrorCode
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.port.engine import Document, Namespace
+    from fakeserver.storage.port.engine import Document
 
 _NO_ROUTER: Final = 6_789_101
 SEARCH_UNAVAILABLE: Final = 31082
@@ -79,7 +80,9 @@ def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
     return [found]
 
 
-def _index_stats(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:
+def _index_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
+    if argument != {}:
+        raise CommandError(28803, "The $indexStats stage specification must be an empty object")
     collection = ctx.catalog.get(ns)
     indexes = collection.indexes.values() if collection is not None else ()
     usage = ctx.catalog.engine.usage(ns)
@@ -159,6 +162,37 @@ def _data_distribution(ctx: CommandContext, ns: Namespace, _argument: Any) -> li
     return found
 
 
+_CATALOG: Final = Fields.of(*(Field(name, "boolean") for name in ("shards", "balancingConfiguration")))
+
+
+def _cluster_catalog(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
+    """Return the collections and views of a database, or of all from `admin`, as the cluster knows them."""
+    if not is_object(argument):
+        found = type_name(argument)
+        raise CommandError(9621302, f"$listClusterCatalog must take a nested object but found: {found}")
+    for name in argument:
+        if argument[name] is None and name in _CATALOG.by_name:
+            message = (
+                f"BSON field '$listClusterCatalog.{name}' is the wrong type 'null', expected type 'bool'"
+            )
+            raise CommandError(ErrorCode.TYPE_MISMATCH, message)
+    options = copy_value(argument)
+    _CATALOG.check(options, "$listClusterCatalog")
+    config = ctx.node.cluster.config if ctx.node.is_mongos else None
+    names = sorted({each.ns.db for each in ctx.catalog}) if ns.db == "admin" else [ns.db]
+    found: list[Document] = []
+    for db in names:
+        for described in described_collections(ctx, db):
+            name = described.pop("name")
+            full = Namespace(db, name)
+            sharded = config is not None and config.key_of(full) is not None
+            entry = {"ns": str(full), "db": db, **described, "sharded": sharded}
+            if options.get("shards"):
+                entry["shards"] = [config.home_of(db).name] if config is not None else []
+            found.append(entry)
+    return found
+
+
 def _search_indexes(_ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
     """Refuse: search indexes need a service beside the server. Raises `CommandError` 31082."""
     raise search_unavailable()
@@ -186,16 +220,19 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$planCacheStats": _plan_cache_stats,
     "$listSearchIndexes": _search_indexes,
     "$shardedDataDistribution": _data_distribution,
+    "$listClusterCatalog": _cluster_catalog,
 }
 FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream", "$geoNear"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
 
-LOCAL_ONLY: Final = frozenset({"$currentOp", "$listLocalSessions", "$listSearchIndexes"})
+LOCAL_ONLY: Final = frozenset(
+    {"$currentOp", "$listLocalSessions", "$listSearchIndexes", "$listClusterCatalog"}
+)
 """The sources that take no read concern but the local one."""
 
 _UNSTABLE: Final = frozenset(
     {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes", "$fill"}
-    | {"$planCacheStats"}
+    | {"$planCacheStats", "$listClusterCatalog"}
 )
 
 
@@ -208,5 +245,6 @@ def is_stable(name: str, argument: Any) -> bool:
 
 ON_DATABASE: Final = frozenset(
     {"$documents", "$listLocalSessions", "$currentOp", "$changeStream", "$shardedDataDistribution"}
+    | {"$listClusterCatalog"}
 )
 """The sources that are not of a collection."""

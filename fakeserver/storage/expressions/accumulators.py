@@ -73,6 +73,12 @@ def compile_accumulator(operator: str, argument: Any, scope: Scope) -> Accumulat
     return Accumulator(source, lambda values, _first: accumulate(values, fold))
 
 
+_OF_OBJECTS: Final = frozenset({*("$firstN", "$lastN", "$minN", "$maxN"), *QUANTILES, "$accumulator"}) | {
+    *("$top", "$topN", "$bottom", "$bottomN")
+}
+"""The accumulators that refuse an array in their own words."""
+
+
 def compile_field(name: str, spec: Any, scope: Scope) -> Accumulator:
     """Return the accumulator of a field of `$group`. Raises `CommandError` for a bad one."""
     if "." in name:
@@ -81,10 +87,12 @@ def compile_field(name: str, spec: Any, scope: Scope) -> Accumulator:
         raise CommandError(40236, f"The field name '{name}' cannot be an operator name")
     if not is_object(spec):
         raise CommandError(40234, f"The field '{name}' must be an accumulator object")
+    if not next(iter(spec), "").startswith("$"):
+        raise CommandError(40234, f"The field '{name}' must be an accumulator object")
     if len(spec) != 1:
         raise CommandError(40238, f"The field '{name}' must specify one accumulator")
     operator, argument = next(iter(spec.items()))
-    if isinstance(argument, list) and operator in _ACCUMULATORS:
+    if isinstance(argument, list) and operator not in _OF_OBJECTS:
         raise CommandError(40237, f"The {operator} accumulator is a unary operator")
     return compile_accumulator(operator, argument, scope)
 

@@ -351,7 +351,8 @@ class Scope(NamedTuple):
     JavaScript, None where it is not allowed. `indexes` are those of the collection, and `metadata` holds what
     text and geographic searches find out about its documents. `spills` says whether stages that need all
     documents may use the disk where these are more than fit into their memory (`allowDiskUse`). `release` is
-    the wire version of the release whose operators are known, 0 for all.
+    the wire version of the release whose operators are known, 0 for all, and `depth` the number of stages
+    that the pipeline stands within.
     """
 
     fold: Callable[[str], Any] | None = None
@@ -366,6 +367,7 @@ class Scope(NamedTuple):
     spills: bool = True
     look_up: Callable[[Any, str, Any], list[dict[str, Any]] | None] | None = None
     release: int = 0
+    depth: int = 0
 
     def knows(self, name: str, since: Mapping[str, int]) -> bool:
         """Return whether the release has an operator, by a table of since when there are the newer ones."""

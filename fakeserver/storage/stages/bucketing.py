@@ -36,6 +36,7 @@ from fakeserver.storage.values.types import (
     whole,
 )
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
+from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,12 +84,8 @@ def _grouping(
     return run
 
 
-_PUSHED_DOWN: Final = {
-    "can't $divide by zero": 4848401,
-    "can't $mod by zero": 4848403,
-    "$mergeObjects requires object inputs": 5911200,
-}
-"""What fails under other codes where the query engine below the pipeline groups, by how the errors begin."""
+_PUSHED_DOWN: Final = {16610: 4848403, 40400: 5911200, 5787902: 7548606, 5787908: 7548606}
+"""What fails under other codes where the query engine below the pipeline groups."""
 _ENDS: Final = frozenset({MinKey, MaxKey})
 
 
@@ -102,10 +99,12 @@ def pushed_down(run: PipelineStage, *, handed_on: bool) -> PipelineStage:
         try:
             groups = run(documents)
         except CommandError as error:
-            for beginning, code in _PUSHED_DOWN.items():
-                if error.message.startswith(beginning):
-                    raise CommandError(code, error.message) from None
-            raise
+            code = _PUSHED_DOWN.get(error.code)
+            if error.code == ErrorCode.BAD_VALUE and error.message == "can't $divide by zero":
+                code = 4848401
+            if code is None:
+                raise
+            raise CommandError(code, error.message) from None
         return [_handed_on(each) for each in interruptible(groups)] if handed_on else groups
 
     return grouped

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.idl.fields import Field, Fields
+from fakeserver.idl.fields import Field, Fields, check_target
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.forms import check_variable
+from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.stages.projecting import set_computed
+from fakeserver.storage.stages.rank_fusion import FUSIONS, not_first
 from fakeserver.storage.values.limits import Volume
-from fakeserver.storage.values.paths import gather, read, split
+from fakeserver.storage.values.paths import gather, read, set_nested, split, stage_path
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import (
     MISSING,
@@ -64,11 +67,21 @@ def other_collection(name: Any, scope: Scope) -> list[Document]:
 
 
 def keys_of(document: Document, path: str, scope: Scope) -> set[Any]:
-    """Return the values at a path, elements of arrays among them, as keys; a missing field counts as null."""
+    """Return the values at a path, or the elements where it is an array, as keys; what is missing is null."""
     keys = set()
     for value in read(document, split(path)):
         for item in value if isinstance(value, list) else [value]:
             keys.add(order(None if item is MISSING else item, scope.fold))
+    return keys
+
+
+def equals_of(document: Document, path: str, scope: Scope) -> set[Any]:
+    """Return what a field equals, as keys: its value and, of an array, each element."""
+    keys = set()
+    for value in read(document, split(path)):
+        keys.add(order(None if value is MISSING else value, scope.fold))
+        if isinstance(value, list):
+            keys.update(order(item, scope.fold) for item in value)
     return keys
 
 
@@ -81,8 +94,8 @@ class Others:
         self._tables: dict[str, dict[Any, list[int]]] = {}
 
     def sharing(self, document: Document, local: str, foreign: str) -> list[Document]:
-        """Return those whose `foreign` field shares a value with the `local` field of `document`."""
-        indexes = self.holders(foreign, keys_of(document, local, self._scope))
+        """Return those whose `foreign` field equals a value of the `local` field of `document`, or null."""
+        indexes = self.holders(foreign, keys_of(document, local, self._scope) or {order(None)})
         return [self.documents[index] for index in indexes]
 
     def holders(self, path: str, keys: Iterable[Any]) -> list[int]:
@@ -96,7 +109,7 @@ class Others:
     def _table(self, path: str) -> dict[Any, list[int]]:
         table: dict[Any, list[int]] = {}
         for index, document in enumerate(interruptible(self.documents)):
-            for key in keys_of(document, path, self._scope):
+            for key in equals_of(document, path, self._scope):
                 table.setdefault(key, []).append(index)
         return table
 
@@ -227,16 +240,13 @@ def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipelin
     """Return a `$lookup` stage. Raises `CommandError` for a malformed one."""
     if not isinstance(argument, dict):
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "the $lookup specification must be an Object")
-    if type(argument.get("as")) is not str:
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, "must specify 'as' field for a $lookup")
+    argument = _lookup_options(argument)
     pipeline = argument.get("pipeline", [])
-    _check_lookup(argument)
-    if "from" in argument or not pipeline:
-        check_collection("$lookup", "from", argument.get("from"))
     _check_inner("$lookup", pipeline, named="from" in argument)
-    variables = {name: compile_expression(value, scope) for name, value in _let(argument).items()}
-    inner = _Inner(pipeline, variables, scope, compile_pipeline) if pipeline else None
-    target = split(argument["as"])
+    variables = _variables(argument.get("let", {}), scope)
+    within = deeper(scope)
+    inner = _Inner(pipeline, variables, within, compile_pipeline) if pipeline else None
+    target = stage_path(argument["as"])
 
     def run(documents: list[Document]) -> list[Document]:
         if not documents:
@@ -248,9 +258,9 @@ def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipelin
 
 
 def _with(document: Document, target: tuple[str, ...], found: list[Document]) -> Document:
-    changed = copy_value(document)
-    set_computed(changed, target, found)
-    return dict(changed)
+    changed = dict(document)
+    set_nested(changed, target, found)
+    return changed
 
 
 class _Inner:
@@ -421,32 +431,73 @@ class _Join:
         return self._by_value.get(order(value, self._scope.fold), [])
 
 
-def _check_lookup(argument: Mapping[str, Any]) -> None:
-    """Refuse arguments that nobody knows, or of a wrong type. Raises `CommandError` 9."""
-    fields = ("localField", "foreignField")
-    for name, value in argument.items():
-        if name not in ("from", "as", "let", "pipeline", *fields):
-            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"unknown argument to $lookup: {name}")
-        if name in fields and type(value) is not str:
-            raise CommandError(
-                ErrorCode.FAILED_TO_PARSE,
-                f"$lookup argument '{name}: {show(value)}' must be a string, is type {type_name(value)}",
-            )
-    if (fields[0] in argument) != (fields[1] in argument):
+_LOOKUP: Final = Fields.of(
+    Field(
+        "from", "string|object", of=Fields.of(Field("db", "string"), Field("coll", "string", required=True))
+    ),
+    Field("as", "string", required=True),
+    *(Field(name, "string") for name in ("localField", "foreignField")),
+    Field("let", "object"),
+    Field("pipeline"),
+)
+
+
+def _lookup_options(argument: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are there. Raises `CommandError` for those that are wrong, or lack others."""
+    options = dict(argument)
+    source, pipeline = options.get("from"), options.get("pipeline", [])
+    _check_begins("$lookup", pipeline, named=source is not None)
+    if source is not None and type(source) is not str and not isinstance(source, dict):
+        check_collection("$lookup", "from", source)
+    if not isinstance(pipeline, list):
+        raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
+    _LOOKUP.check(options, "$lookup")
+    if source is not None:
+        check_target(source if type(source) is str else source["coll"], "")
+    fields = [name for name in ("localField", "foreignField") if options.get(name)]
+    if len(fields) == 1:
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE,
             "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
         )
-
-
-def _let(argument: Mapping[str, Any]) -> Mapping[str, Any]:
-    let = argument.get("let", {})
-    if not isinstance(let, dict):
+    for name in fields:
+        stage_path(options[name])
+    if not fields:
+        options.pop("localField", None)
+        if "pipeline" not in options:
+            message = (
+                "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified"
+            )
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
+    if "let" in options and "pipeline" not in options:
         raise CommandError(
-            ErrorCode.FAILED_TO_PARSE,
-            f"$lookup argument 'let: {show(let)}' must be an object, is type {type_name(let)}",
+            ErrorCode.FAILED_TO_PARSE, "$lookup with a 'let' argument must also specify 'pipeline'"
         )
-    return let
+    return options
+
+
+def _variables(let: Mapping[str, Any], scope: Scope) -> dict[str, Evaluate]:
+    """Return what `let` binds. Raises `CommandError` for a name that is none, and for a wrong constant."""
+    variables = {}
+    for name, value in let.items():
+        check_variable(name)
+        variables[name] = compile_expression(value, scope)
+        if is_constant(value, scope.names()):
+            variables[name](scope.frame({}))
+    return variables
+
+
+_DEEPEST: Final = 20
+
+
+def deeper(scope: Scope) -> Scope:
+    """Return the surroundings of a pipeline within a stage. Raises `CommandError` 232 below the 20th."""
+    if scope.depth == _DEEPEST:
+        raise CommandError(
+            ErrorCode.MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
+            f"Maximum number of nested sub-pipelines exceeded. Limit is {_DEEPEST}",
+        )
+    return scope._replace(depth=scope.depth + 1)
 
 
 def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> PipelineStage:
@@ -462,7 +513,7 @@ def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePip
     own = None
     if stages and isinstance(stages[0], dict) and DOCUMENTS in stages[0]:
         own, stages = compile_documents(stages[0][DOCUMENTS], scope), stages[1:]
-    pipeline = compile_pipeline(stages, scope)
+    pipeline = compile_pipeline(stages, deeper(scope))
 
     def run(documents: list[Document]) -> list[Document]:
         check_for_interrupt()
@@ -492,6 +543,14 @@ _WITHOUT_COLLECTION: Final = {
     "$unionWith": "without explicit collection must have a pipeline with $documents as first stage",
 }
 _NOT_WITHIN: Final = {"$lookup": 51047, "$unionWith": 31441}
+_OF_DATABASES: Final = {
+    **dict.fromkeys(
+        ("$currentOp", "$listSessions", "$listLocalSessions", "$querySettings"), ErrorCode.INVALID_NAMESPACE
+    ),
+    "$listClusterCatalog": 9621301,
+}
+"""Stages that read no collection, with the code of each where it stands within another one."""
+_FIRST_ONLY: Final = frozenset({"$documents", "$collStats", "$indexStats", "$planCacheStats"})
 _WRITING: Final = frozenset({"$out", "$merge", "$changeStream"})
 
 
@@ -502,10 +561,21 @@ def _check_inner(stage: str, pipeline: Sequence[Mapping[str, Any]], *, named: bo
     """
     if not isinstance(pipeline, list):
         raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
-    for each in pipeline:
+    for index, each in enumerate(pipeline):
         for name in _WRITING.intersection(each if isinstance(each, dict) else ()):
             raise CommandError(_NOT_WITHIN[stage], f"{name} is not allowed within a {stage}'s sub-pipeline")
-    begins = bool(pipeline) and isinstance(pipeline[0], dict) and DOCUMENTS in pipeline[0]
+        for name in _OF_DATABASES.keys() & (each if isinstance(each, dict) else {}):
+            raise CommandError(_OF_DATABASES[name], f"{name} is not allowed within a {stage}'s sub-pipeline")
+        if index and isinstance(each, dict) and not FUSIONS.isdisjoint(each):
+            raise not_first(next(iter(each)))
+        if index and isinstance(each, dict) and not _FIRST_ONLY.isdisjoint(each):
+            raise CommandError(40602, f"{next(iter(each))} is only valid as the first stage in a pipeline")
+    _check_begins(stage, pipeline, named=named)
+
+
+def _check_begins(stage: str, pipeline: Any, *, named: bool) -> None:
+    begins = isinstance(pipeline, list) and bool(pipeline) and isinstance(pipeline[0], dict)
+    begins = begins and DOCUMENTS in pipeline[0]
     if not named and not begins:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{stage} stage {_WITHOUT_COLLECTION[stage]}")
     if named and begins:

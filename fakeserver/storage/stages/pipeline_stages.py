@@ -24,9 +24,17 @@ from fakeserver.storage.stages.bucketing import (
 from fakeserver.storage.stages.flow import Flowing, run_stages
 from fakeserver.storage.stages.lookup import compile_graph_lookup, compile_lookup, compile_union_with
 from fakeserver.storage.stages.projecting import check_project, compile_projection, set_computed
+from fakeserver.storage.stages.rank_fusion import (
+    FUSIONS,
+    Fused,
+    compile_rank_fusion,
+    details_of,
+    not_first,
+    score_of,
+)
 from fakeserver.storage.values.limits import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.paths import exactly, remove, split
+from fakeserver.storage.values.paths import exactly, field_path, prefixes, remove, split, stage_path
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.sorting import Sorted, check_sort, key_values, sort_documents
 from fakeserver.storage.values.types import MISSING, copy_value, is_object, not_an_integer, type_name, whole
@@ -45,20 +53,10 @@ if TYPE_CHECKING:
 
 def compile_unwind(argument: Any, _scope: Scope) -> Flowing:
     """Return an `$unwind` stage. Raises `CommandError` for a malformed one."""
-    options = argument if isinstance(argument, dict) else {"path": argument}
-    path = options.get("path")
-    if not isinstance(path, str):
-        raise CommandError(28808, f"expected a string as the path for $unwind stage, got {type_name(path)}")
-    if not path.startswith("$"):
-        raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
-    parts, keep = split(path[1:]), bool(options.get("preserveNullAndEmptyArrays", False))
-    index_name = options.get("includeArrayIndex")
-    if index_name is not None and (type(index_name) is not str or not index_name):
-        raise CommandError(
-            28810,
-            "expected a non-empty string for the includeArrayIndex option to $unwind stage, got"
-            f" {type_name(index_name)}",
-        )
+    options = _unwind_options(argument)
+    parts, index_name = stage_path(options["path"][1:]), options.get("includeArrayIndex")
+    keep = options.get("preserveNullAndEmptyArrays", False)
+    index_parts = None if index_name is None else stage_path(index_name)
 
     def unwound(document: Document) -> Iterator[Document]:
         value = exactly(document, parts)
@@ -76,11 +74,50 @@ def compile_unwind(argument: Any, _scope: Scope) -> Flowing:
         if item is MISSING:
             remove(changed, parts)
         set_computed(changed, parts, item)
-        if index_name is not None:
-            set_computed(changed, split(index_name), None if index is None else Int64(index))
+        if index_parts is not None:
+            set_computed(changed, index_parts, None if index is None else Int64(index))
         return dict(changed)
 
     return Flowing(lambda documents: (each for document in documents for each in unwound(document)))
+
+
+def _unwind_options(argument: Any) -> dict[str, Any]:
+    if type(argument) is not str and not isinstance(argument, dict):
+        found = type_name(argument)
+        message = f"expected either a string or an object as specification for $unwind stage, got {found}"
+        raise CommandError(15981, message)
+    options = argument if isinstance(argument, dict) else {"path": argument}
+    for name, value in options.items():
+        _check_unwind(name, value)
+    path = options.get("path", "")
+    if not path:
+        raise CommandError(28812, "no path specified to $unwind stage")
+    if not path.startswith("$"):
+        raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
+    return options
+
+
+def _check_unwind(name: str, value: Any) -> None:
+    """Refuse an option of `$unwind` that is unknown or malformed. Raises `CommandError`."""
+    if name == "path":
+        if type(value) is not str:
+            found = type_name(value)
+            raise CommandError(28808, f"expected a string as the path for $unwind stage, got {found}")
+    elif name == "preserveNullAndEmptyArrays":
+        if not isinstance(value, bool):
+            message = f"expected a boolean for the {name} option to $unwind stage, got {type_name(value)}"
+            raise CommandError(28809, message)
+    elif name != "includeArrayIndex":
+        raise CommandError(28811, f"unrecognized option to $unwind stage: {name}")
+    elif type(value) is not str or not value:
+        message = (
+            f"expected a non-empty string for the {name} option to $unwind stage, got {type_name(value)}"
+        )
+        raise CommandError(28810, message)
+    elif value.startswith("$"):
+        raise CommandError(
+            28822, f"{name} option to $unwind stage should not be prefixed with a '$': {value}"
+        )
 
 
 def _without_array(document: Document, parts: tuple[str, ...]) -> Document:
@@ -90,7 +127,7 @@ def _without_array(document: Document, parts: tuple[str, ...]) -> Document:
     return {**document, parts[0]: None}
 
 
-KEEPING_DOCUMENTS: Final = frozenset({"$match", "$limit", "$skip", "$sample"})
+KEEPING_DOCUMENTS: Final = frozenset({"$match", "$limit", "$skip", "$sample", "$sort"})
 """Stages whose results are documents of their input."""
 
 ONE_BY_ONE: Final = frozenset({
@@ -124,17 +161,27 @@ def keyed_by(run: PipelineStage, sort: Mapping[str, Any], scope: Scope) -> Pipel
     return keyed
 
 
+_CARRIED: Final = frozenset({"sortKey", "score", "scoreDetails"})
+"""The metadata that documents carry themselves."""
+_UNFILLED: Final = dict.fromkeys(
+    ("searchScore", "searchScoreDetails", "vectorSearchScore"), lambda _document: MISSING
+)
+"""Metadata that are known where scores are, though only a search has them."""
+
+
 def carrying(run: PipelineStage) -> PipelineStage:
-    """Return a stage that hands the key of each document on to what it makes of it."""
+    """Return a stage that hands the key or the score of each document on to what it makes of it."""
 
     def carried(documents: list[Document]) -> list[Document]:
-        return [
-            Sorted(made, document.key) if isinstance(document, Sorted) else made
-            for document in interruptible(documents)
-            for made in run([document])
-        ]
+        return [_handed(document, made) for document in interruptible(documents) for made in run([document])]
 
     return carried
+
+
+def _handed(document: Document, made: Document) -> Document:
+    if isinstance(document, Sorted):
+        return Sorted(made, document.key)
+    return Fused(made, document.score, document.details) if isinstance(document, Fused) else made
 
 
 _NO_DECISION: Final = 17053
@@ -143,12 +190,11 @@ _DECISIONS: Final = {"DESCEND": "descend", "PRUNE": "prune", "KEEP": "keep"}
 
 def compile_redact(argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Return the stage. Raises `CommandError` 17053 where an expression does not decide."""
-    inner = scope.binding(_DECISIONS)
-    evaluate = compile_expression(argument, inner)
+    evaluate = compile_expression(argument, scope, scope.names() | _DECISIONS.keys())
 
     def decide(level: dict[str, Any], root: dict[str, Any]) -> Any:
         """Return what is left of a document at one level, `MISSING` for nothing."""
-        decision = evaluate({**inner.frame(level), "ROOT": root})
+        decision = evaluate({**scope.frame(level), **_DECISIONS, "ROOT": root})
         if decision == "keep":
             return level
         if decision == "prune":
@@ -181,12 +227,17 @@ _NOT_AN_OBJECT: Final = 40228
 _BAD_LIMIT: Final = 5107201
 _BAD_SKIP: Final = 5107200
 _FACET_TOO_LARGE: Final = 4031700
+_TOO_LONG: Final = 7749501
+_MOST_STAGES: Final = 1000
+"""`internalPipelineLengthLimit`, as servers have it."""
 
 
 def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> PipelineStage:
     """Return a pipeline as one function. Raises `CommandError` for one that a server refuses."""
     if not isinstance(pipeline, list | tuple):
         raise CommandError(ErrorCode.TYPE_MISMATCH, "'pipeline' option must be specified as an array")
+    if len(pipeline) > _MOST_STAGES:
+        raise CommandError(_TOO_LONG, f"Pipeline length must be no longer than {_MOST_STAGES} stages.")
     stages = list(_compile_stages(pipeline, scope))
 
     return lambda documents: run_stages(stages, documents)
@@ -204,13 +255,17 @@ def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iter
         if name == "$sort" and names_sort_key(pipeline[index + 1 :]):
             yield keyed_by(run, stage[name], scope)
             scope = scope._replace(meta={**scope.meta, "sortKey": sort_key_of})
-        elif "sortKey" not in scope.meta or name in KEEPING_DOCUMENTS:
+        elif name in FUSIONS:
+            yield run
+            details = {"scoreDetails": details_of} if stage[name].get("scoreDetails") else {}
+            scope = scope._replace(meta={**scope.meta, "score": score_of, **_UNFILLED, **details})
+        elif _CARRIED.isdisjoint(scope.meta) or name in KEEPING_DOCUMENTS:
             yield run
         elif name in ONE_BY_ONE:
             yield carrying(run)
         else:
             yield run
-            scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key != "sortKey"})
+            scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key not in _CARRIED})
 
 
 _GROUPS: Final = frozenset({"$group", "$bucket", "$sortByCount"})
@@ -244,7 +299,7 @@ def check_stage_name(stage: Any) -> None:
 STAGES_OF_COMMANDS: Final = frozenset({
     "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents", "$indexStats",
     "$listClusterCatalog", "$listLocalSessions", "$listSampledQueries", "$listSearchIndexes", "$listSessions",
-    "$merge", "$out", "$planCacheStats", "$querySettings", "$queryStats", "$rankFusion", "$scoreFusion",
+    "$merge", "$out", "$planCacheStats", "$querySettings", "$queryStats", "$scoreFusion",
     "$shardedDataDistribution",
 })  # fmt: skip
 """Stages that read what is not a collection, or write: they stand in an aggregate command's pipeline only."""
@@ -264,8 +319,8 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
 
 UNSUPPORTED_STAGES: Final = frozenset({
     "$backupCursor", "$backupCursorExtend", "$listCachedAndActiveUsers", "$listCatalog",
-    "$listClusterCatalog", "$listSampledQueries", "$operationMetrics", "$querySettings", "$queryStats",
-    "$rankFusion", "$score", "$scoreFusion", "$search", "$searchMeta",
+    "$listSampledQueries", "$operationMetrics", "$querySettings", "$queryStats",
+    "$score", "$scoreFusion", "$search", "$searchMeta",
     "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/LIMITS.md."""
@@ -329,11 +384,18 @@ def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _unset(argument: Any, _scope: Scope) -> PipelineStage:
-    paths = argument if isinstance(argument, list) else [argument]
-    if not paths or not all(type(path) is str and path for path in paths):
+    if type(argument) is not str and not isinstance(argument, list):
         raise CommandError(31002, "$unset specification must be a string or an array")
-
-    removed = [split(path) for path in paths]
+    paths = argument if isinstance(argument, list) else [argument]
+    if not paths:
+        raise CommandError(31119, "$unset specification must be a string or an array with at least one field")
+    for path in paths:
+        if type(path) is not str:
+            raise CommandError(31120, "$unset specification must be a string or an array with strings only")
+    if any("\0" in path for path in paths):
+        raise CommandError(9527900, "$unset paths may not contain null bytes")
+    removed = [stage_path(path) for path in paths]
+    _check_collisions(paths)
 
     def without(document: Document) -> Document:
         changed: Document = copy_value(document)
@@ -342,6 +404,20 @@ def _unset(argument: Any, _scope: Scope) -> PipelineStage:
         return changed
 
     return Flowing.each(without)
+
+
+def _check_collisions(paths: Sequence[str]) -> None:
+    """Refuse a path that is another one, or leads there. Raises `CommandError` 31250 or 31249."""
+    seen: set[str] = set()
+    above: set[str] = set()
+    for path in paths:
+        *leading, _path = prefixes(path)
+        if path in seen or path in above:
+            raise CommandError(31250, f"Path collision at {path}")
+        if not seen.isdisjoint(leading):
+            raise CommandError(31249, f"Path collision at {path}")
+        seen.add(path)
+        above.update(leading)
 
 
 def _sort(argument: Any, scope: Scope) -> PipelineStage:
@@ -380,10 +456,16 @@ def _skip(argument: Any, _scope: Scope) -> PipelineStage:
 
 
 def _count(argument: Any, _scope: Scope) -> PipelineStage:
-    if type(argument) is not str or not argument:
+    if type(argument) is not str:
         raise CommandError(40156, "the count field must be a non-empty string")
+    if not argument:
+        raise CommandError(40157, "the count field must be a non-empty string")
     if argument.startswith("$"):
         raise CommandError(40158, "the count field cannot be a $-prefixed path")
+    if "\0" in argument:
+        raise CommandError(40159, "the count field cannot contain a null byte")
+    if argument == "_id":
+        raise CommandError(9039800, "the count field cannot be '_id'")
     if "." in argument:
         raise CommandError(40160, "the count field cannot contain '.'")
 
@@ -430,6 +512,10 @@ def _union_with(argument: Any, scope: Scope) -> PipelineStage:
     return compile_union_with(argument, scope, compile_pipeline)
 
 
+def _rank_fusion(argument: Any, scope: Scope) -> PipelineStage:
+    return compile_rank_fusion(argument, scope, compile_pipeline)
+
+
 def _facet(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(40169, "the $facet specification must be a non-empty object")
@@ -454,19 +540,63 @@ def _facet(argument: Any, scope: Scope) -> PipelineStage:
 def _check_facets(branches: Mapping[str, Any]) -> None:
     """Refuse what is no pipeline, and stages that no facet may hold. Raises `CommandError`."""
     for name, pipeline in branches.items():
+        _check_facet_name(name)
         if not isinstance(pipeline, list):
             raise CommandError(
                 40170, f"arguments to $facet must be arrays, {name} is type {type_name(pipeline)}"
             )
-        for stage in pipeline:
-            for held in _NOT_IN_FACETS.intersection(stage if isinstance(stage, dict) else ()):
+        for index, stage in enumerate(pipeline):
+            if not isinstance(stage, dict):
+                raise CommandError(
+                    40171, f"elements of arrays in $facet spec must be non-empty objects, {name}"
+                )
+            _check_within_facet(stage)
+            if index and not FUSIONS.isdisjoint(stage):
+                raise not_first(next(iter(stage)))
+            for held in _NOT_IN_FACETS.keys() & stage:
+                code = _NOT_IN_FACETS[held]
+                raise CommandError(code, f"{held} is not allowed to be used within a $facet stage")
+
+
+def _check_facet_name(name: str) -> None:
+    """Refuse what cannot be the name of a field. Raises `CommandError`."""
+    if not name or "." in name:
+        code = 16412 if name else 15998
+        raise CommandError(code, f"FieldPath field names may not be '{name}'")
+    field_path(name)
+
+
+def _check_within_facet(stage: Mapping[str, Any]) -> None:
+    """Refuse what no facet may hold in the pipelines of its stages either. Raises `CommandError` 40600."""
+    for name in ("$lookup", "$unionWith"):
+        inner = stage.get(name)
+        for each in inner.get("pipeline") or () if isinstance(inner, dict) else ():
+            for held in _NOT_BELOW_FACETS.intersection(each if isinstance(each, dict) else ()):
                 raise CommandError(40600, f"{held} is not allowed to be used within a $facet stage")
 
 
-_NOT_IN_FACETS: Final = frozenset({
-    "$changeStream", "$collStats", "$facet", "$geoNear", "$indexStats", "$merge", "$out", "$planCacheStats",
-    "$search", "$searchMeta", "$vectorSearch",
-})  # fmt: skip
+_NOT_BELOW_FACETS: Final = frozenset({"$collStats", "$facet", "$geoNear", "$indexStats", "$planCacheStats"})
+_NOT_IN_FACETS: Final = {
+    **dict.fromkeys(
+        (
+            *("$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents"),
+            *(
+                "$facet",
+                "$geoNear",
+                "$indexStats",
+                "$listCatalog",
+                "$listLocalSessions",
+                "$listSampledQueries",
+            ),
+            *("$merge", "$out", "$planCacheStats", "$querySettings", "$queryStats"),
+            *("$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch"),
+        ),
+        40600,
+    ),
+    "$listSessions": ErrorCode.INVALID_NAMESPACE,
+    "$listClusterCatalog": 9621301,
+}
+"""Stages that no facet may hold, with the code of each."""
 
 
 def _sample(argument: Any, scope: Scope) -> PipelineStage:
@@ -522,6 +652,7 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
     "$geoNear": _rare("geo_near", "compile_geo_near"),
     "$graphLookup": compile_graph_lookup,
     "$unionWith": _union_with,
+    "$rankFusion": _rank_fusion,
     "$facet": _facet,
     "$sample": _sample,
     "$sortByCount": _sort_by_count,

@@ -56,6 +56,26 @@ def field_path(path: str) -> tuple[str, ...]:
     return parts
 
 
+@lru_cache(maxsize=4096)
+def stage_path(path: str) -> tuple[str, ...]:
+    """Return the parts of a path that a stage is told. Raises `CommandError` for one that is none."""
+    try:
+        return field_path(path)
+    except CommandError as error:
+        if error.code == _TOO_DEEP:
+            raise CommandError(ErrorCode.OVERFLOW, error.message) from None
+        raise
+
+
+def set_nested(document: Document, parts: tuple[str, ...], value: Any) -> None:
+    """Set a field of a new document; what is on the way is copied, and replaced where it is no document."""
+    for part in parts[:-1]:
+        child = document.get(part)
+        document[part] = dict(child) if type(child) is dict else {}
+        document = document[part]
+    document[parts[-1]] = value
+
+
 def prefixes(path: str) -> list[str]:
     """Return a dotted path, and the paths that lead to it: `a`, `a.b` and `a.b.c` for `a.b.c`."""
     parts = split(path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
+from bson import Decimal128
 from data_commands import Server
 
 from fakeserver.errors import CommandError
@@ -68,7 +70,7 @@ JOINED: list[tuple[str, Document, dict[int, list[Any]]]] = [
     (
         "an array joins with each of its elements",
         {"from": "orders", "localField": "tags", "foreignField": "tags"},
-        {1: [1], 2: [], 3: [3]},
+        {1: [1], 2: [3], 3: [3]},
     ),
     (
         "conditions in a pipeline, with variables; what is missing equals what is missing",
@@ -187,4 +189,286 @@ def test_statistics_describe_the_collection() -> None:
 
 def test_each_stage_of_a_command_has_a_case_or_tests_of_its_own() -> None:
     here = {"$collStats", "$documents", "$indexStats", "$merge", "$out", "$planCacheStats"}
+    here |= {"$listClusterCatalog"}
     assert here | OWN_TESTS.keys() == STAGES_OF_COMMANDS - UNSUPPORTED_STAGES
+
+
+def refusal(of: Any, *stages: Document, on: Server | None = None) -> int:
+    with pytest.raises(CommandError) as refused:
+        results(of, *stages, on=on)
+    return refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"from": 1}, 9),
+        ({"From": "stock"}, 9),
+        ({"from": ""}, 73),
+        ({"from": ".a"}, 73),
+        ({"from": {"x": 1}}, 40415),
+        ({"from": {"db": 1, "coll": "a"}}, 14),
+        ({"from": "stock", "odd": 1}, 40415),
+        ({"from": "stock", "as": None}, 40414),
+        ({"from": "stock", "as": ""}, 40352),
+        ({"from": "stock", "as": "$a"}, 16410),
+        ({"from": "stock", "as": "a."}, 40353),
+        ({"from": "stock", "localField": 1}, 14),
+        ({"from": "stock", "localField": ""}, 9),
+        ({"from": "stock", "localField": "a..b"}, 15998),
+        ({"from": "stock", "foreignField": ".".join("a" * 201)}, 15),
+        ({"from": "stock", "localField": None, "foreignField": None}, 9),
+        ({"from": "stock", "let": {"a": "$b"}}, 9),
+        ({"from": "stock", "let": 1, "pipeline": []}, 14),
+        ({"from": "stock", "let": {"A": 1}, "pipeline": []}, 9),
+        ({"from": "stock", "let": {"a": {"$divide": [1, 0]}}, "pipeline": []}, 2),
+        ({"from": "stock", "pipeline": None}, 14),
+        ({"from": "stock", "pipeline": [{"$currentOp": {}}]}, 73),
+        ({"from": "stock", "pipeline": [{"$listClusterCatalog": {}}]}, 9621301),
+        ({"from": "stock", "pipeline": [{"$match": {}}, {"$documents": []}]}, 40602),
+        ({"from": "stock", "pipeline": [{"$match": {}}] * 1001}, 7749501),
+    ],
+    ids=str,
+)
+def test_lookup_refuses_options_in_the_order_of_its_parser(options: Document, code: int) -> None:
+    spec = {"localField": "item", "foreignField": "sku", "as": "x", **options}
+    assert refusal("orders", {"$lookup": spec}) == code
+
+
+def test_pipelines_stand_within_twenty_others_at_most() -> None:
+    stage: Document = {"$match": {}}
+    for _ in range(20):
+        stage = {"$lookup": {"from": "stock", "pipeline": [{"$limit": 1}, stage], "as": "x"}}
+    assert results("orders", {"$limit": 1}, stage)
+    assert refusal("orders", {"$unionWith": {"coll": "stock", "pipeline": [stage]}}) == 232
+
+
+@pytest.mark.parametrize(
+    ("local", "matched"),
+    [([], [1, 2]), ([["a"]], [3]), ("a", [3, 4]), ([None], [1, 2]), ({"b": 1}, [])],
+    ids=str,
+)
+def test_lookup_takes_arrays_apart_once(local: Any, matched: list[int]) -> None:
+    on = Server()
+    on.fill("left", {"_id": 1, "k": local})
+    on.fill("right", {"_id": 1}, {"_id": 2, "k": None}, {"_id": 3, "k": ["a"]}, {"_id": 4, "k": "a"})
+    lookup = {"$lookup": {"from": "right", "localField": "k", "foreignField": "k", "as": "k.found"}}
+    (found,) = results("left", lookup, on=on)
+    assert ids(found["k"]["found"]) == matched
+
+
+SERIES: Document = {"db": "db", "coll": "x", "timeseries": {"timeField": "t"}}
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        (1, 16990),
+        ({"db": "test"}, 40414),
+        ({"db": "test", "coll": 1}, 14),
+        ({"db": "test", "coll": "x", "odd": 1}, 40415),
+        ({"db": "admin", "coll": "x"}, 31321),
+        ({"db": "a b", "coll": "x"}, 73),
+        ("system.x", 17385),
+        ("$x", 20),
+        ("x" * 255, 20),
+        ({**SERIES, "timeseries": {}}, 40414),
+        ({**SERIES, "timeseries": {"timeField": 1}}, 14),
+        ({**SERIES, "timeseries": {"timeField": "t", "granularity": "days"}}, 2),
+        ({**SERIES, "timeseries": {"timeField": "t", "bucketMaxSpanSeconds": 1}}, 72),
+        ({**SERIES, "timeseries": {"timeField": "t", "bucketMaxSpanSeconds": 0}}, 2),
+        ({**SERIES, "timeseries": {"timeField": "t", "bucketRoundingSeconds": float("nan")}}, 2),
+        ({**SERIES, "coll": "orders"}, 7268700),
+        (SERIES, 2),
+    ],
+    ids=str,
+)
+def test_out_refuses_what_is_no_target(target: Any, code: int) -> None:
+    assert refusal("orders", {"$out": target}) == code
+
+
+def test_out_makes_a_time_series_and_keeps_to_it() -> None:
+    on = server()
+    dated = {"$project": {"t": dt.datetime(2024, 1, 1)}}  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
+    half = Decimal128("1.5")  # halves are rounded to even
+    buckets = {"timeField": "t", "bucketMaxSpanSeconds": 2, "bucketRoundingSeconds": half}
+    assert results("orders", dated, {"$out": {**SERIES, "timeseries": buckets}}, on=on) == []
+    listed = on.run({"listCollections": 1, "filter": {"name": "x"}})["cursor"]["firstBatch"]
+    assert [each["type"] for each in listed] == ["timeseries"]
+    assert listed[0]["options"]["timeseries"] == {**buckets, "bucketRoundingSeconds": 2}
+    assert len(results("x", on=on)) == 3
+    assert refusal("orders", dated, {"$out": SERIES}, on=on) == 7406103
+    assert results("orders", dated, {"$limit": 1}, {"$out": "x"}, on=on) == []
+    assert len(results("x", on=on)) == 1
+
+
+def test_out_that_fails_leaves_no_collection() -> None:
+    on = server()
+    assert refusal("orders", {"$project": {"_id": "one"}}, {"$out": "x"}, on=on) == 11000
+    assert on.run({"listCollections": 1, "filter": {"name": "x"}})["cursor"]["firstBatch"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (1, 14),
+        ({}, 40414),
+        ({"into": 1}, 51178),
+        ({"into": ""}, 5786800),
+        ({"into": {"coll": None}}, 5786801),
+        ({"into": {"db": "local", "coll": "x"}}, 31320),
+        ({"into": "system.x"}, 31319),
+        ({"on": 1}, 51186),
+        ({"on": None}, 51186),
+        ({"on": []}, 51187),
+        ({"on": [1]}, 51134),
+        ({"on": ["a", "a"]}, 31465),
+        ({"on": "a."}, 40353),
+        ({"on": "a"}, 51183),
+        ({"whenMatched": 1}, 51191),
+        ({"whenMatched": None}, 51191),
+        ({"whenMatched": "fail", "whenNotMatched": "discard"}, 51181),
+        ({"let": {}}, 51199),
+        ({"let": {"new": "$a"}, "whenMatched": []}, 51273),
+        ({"let": {"$a": 1}, "whenMatched": []}, 9),
+        ({"let": {"a": "$absent"}, "whenMatched": [{"$set": {"b": "$$a"}}]}, 17276),
+    ],
+    ids=str,
+)
+def test_merge_refuses_options_in_the_order_of_its_parser(options: Any, code: int) -> None:
+    spec = {"into": "stock", **options} if isinstance(options, dict) and options else options
+    assert refusal("orders", {"$merge": spec}) == code
+
+
+def test_merge_tells_of_the_first_failure_when_all_else_is_written() -> None:
+    on = server()
+    on.fill("x", {"_id": 1})
+    assert refusal("orders", {"$merge": {"into": "x", "whenMatched": "fail"}}, on=on) == 11000
+    assert ids(results("x", on=on)) == [1, 2, 3]
+
+
+def test_merge_makes_no_collection_for_nothing_and_sets_fields_by_name() -> None:
+    on = server()
+    named = {"$project": {"z": "1", "a": "2"}}
+    assert results("orders", named, {"$merge": {"into": "x", "whenNotMatched": "discard"}}, on=on) == []
+    assert on.run({"listCollections": 1, "filter": {"name": "x"}})["cursor"]["firstBatch"] == []
+    assert results("orders", named, {"$merge": "x"}, on=on) == []
+    assert [list(each) for each in results("x", on=on)] == [["_id", "a", "z"]] * 3
+
+
+def test_merge_finds_null_by_an_index_that_has_it() -> None:
+    on = server()
+    on.run({"createIndexes": "x", "indexes": [{"key": {"k": 1}, "name": "k", "unique": True}]})
+    on.fill("x", {"_id": 1, "old": True})
+    assert results("orders", {"$match": {"_id": 1}}, {"$merge": {"into": "x", "on": "k"}}, on=on) == []
+    assert ids(results("x", {"$match": {"old": True, "item": "almonds"}}, on=on)) == [1]
+    array = {"$project": {"k": ["$_id"]}}
+    assert refusal("orders", array, {"$merge": {"into": "x", "on": "k"}}, on=on) == 51185
+
+
+def test_the_catalog_of_a_cluster_tells_of_a_database_or_of_all() -> None:
+    on = server()
+    on.run({"create": "seen", "viewOn": "stock", "pipeline": []})
+    listed = {each["ns"]: each for each in results(1, {"$listClusterCatalog": {"shards": True}}, on=on)}
+    assert {ns: each["type"] for ns, each in listed.items() if "system" not in ns} == {
+        **{f"{each['db']}.{name}": "collection" for each in listed.values() for name in COLLECTIONS},
+        **{f"{each['db']}.seen": "view" for each in listed.values()},
+    }
+    assert all(each["sharded"] is False and each["shards"] == [] for each in listed.values())
+    for argument, code in (
+        (1, 9621302),
+        ({"shards": 1}, 14),
+        ({"shards": None}, 14),
+        ({"Shards": True}, 40415),
+    ):
+        assert refusal(1, {"$listClusterCatalog": argument}, on=on) == code
+    assert refusal("orders", {"$listClusterCatalog": {}}, on=on) == 9621301
+
+
+BY_PRICE: list[Document] = [{"$sort": {"price": -1}}]
+BY_ID: list[Document] = [{"$sort": {"_id": 1}}, {"$limit": 2}]
+
+
+def test_ranks_of_several_pipelines_are_fused() -> None:
+    fusion: Document = {"input": {"pipelines": {"cost": BY_PRICE, "age": BY_ID}}, "scoreDetails": True}
+    fusion["combination"] = {"weights": {"cost": 2}}
+    told = {"$project": {"score": {"$meta": "score"}, "why": {"$meta": "scoreDetails"}}}
+    found = results("orders", {"$rankFusion": fusion}, told)
+    assert [(each["_id"], each["score"]) for each in found] == [
+        (2, 1 / 62 + 2 * (1 / 61)),
+        (1, 1 / 61 + 2 * (1 / 62)),
+        (3, 2 * (1 / 63)),
+    ]
+    assert found[2]["why"]["value"] == found[2]["score"]
+    assert found[2]["why"]["details"] == [
+        {"inputPipelineName": "age", "rank": "NA"},
+        {"inputPipelineName": "cost", "rank": 3, "weight": 2.0, "details": []},
+    ]
+
+
+def test_equals_of_a_fusion_share_a_rank_and_come_by_their_ids() -> None:
+    on = Server()
+    on.fill("c", {"_id": 2, "a": 1}, {"_id": 1, "a": 1}, {"_id": 3, "a": 0})
+    fusion = {"$rankFusion": {"input": {"pipelines": {"p": [{"$sort": {"a": -1}}]}}}}
+    found = results("c", fusion, {"$set": {"score": {"$meta": "score"}}}, on=on)
+    assert [(each["_id"], each["score"]) for each in found] == [(1, 1 / 61), (2, 1 / 61), (3, 1 / 63)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"input": None}, 40414),
+        ({"input": {"pipelines": 1}}, 14),
+        ({"input": {"pipelines": {}}}, 2),
+        ({"input": {"pipelines": {"p": {}}}}, 14),
+        ({"input": {"pipelines": {"p": []}}}, 9834300),
+        ({"input": {"pipelines": {"": BY_ID}}}, 15998),
+        ({"input": {"pipelines": {"a.b": BY_ID}}}, 16412),
+        ({"input": {"pipelines": {"$a": BY_ID}}}, 16410),
+        ({"input": {"pipelines": {"p": [{"$match": {}}]}}}, 9191100),
+        ({"input": {"pipelines": {"p": [*BY_ID, {"$set": {"a": 1}}]}}}, 9191103),
+        ({"input": {"pipelines": {"p": [{"$rankFusion": {}}]}}}, 10473002),
+        ({"input": {"pipelines": {"p": [*BY_ID, {"$rankFusion": {}}]}}}, 10170100),
+        ({"odd": 1}, 40415),
+        ({"scoreDetails": 1}, 14),
+        ({"combination": {}}, 40414),
+        ({"combination": {"weights": {"q": 1}}}, 9967500),
+        ({"combination": {"weights": {"p": 1, "q": 1}}}, 9460301),
+        ({"combination": {"weights": {"p": "1"}}}, 13118),
+        ({"combination": {"weights": {"p": -1}}}, 9460300),
+    ],
+    ids=str,
+)
+def test_a_fusion_is_refused_before_anything_is_read(changed: Document, code: int) -> None:
+    fusion = {"input": {"pipelines": {"p": BY_ID}}, **changed}
+    assert refusal("orders", {"$rankFusion": fusion}) == code
+    assert refusal("orders", {"$rankFusion": [fusion]}) == 9
+
+
+def test_a_fusion_begins_its_pipeline() -> None:
+    fusion = {"$rankFusion": {"input": {"pipelines": {"p": BY_ID}}}}
+    assert refusal("orders", {"$match": {}}, fusion) == 10170100
+    assert refusal("orders", {"$facet": {"a": [{"$match": {}}, fusion]}}) == 10170100
+    assert ids(results("orders", {"$facet": {"a": [fusion]}})[0]["a"]) == [1, 2]
+    union = {"$unionWith": {"coll": "orders", "pipeline": [fusion]}}
+    assert ids(results("orders", union)) == [1, 2, 3, 1, 2]
+    details = {"$project": {"a": {"$meta": "scoreDetails"}}}
+    assert refusal("orders", fusion, details) == 40218
+
+
+@pytest.mark.parametrize(
+    ("branches", "code"),
+    [
+        ({"": []}, 15998),
+        ({"a.b": []}, 16412),
+        ({"$a": []}, 16410),
+        ({"a": [1]}, 40171),
+        ({"a": [{"$documents": []}]}, 40600),
+        ({"a": [{"$listSessions": {}}]}, 73),
+        ({"a": [{"$listClusterCatalog": {}}]}, 9621301),
+        ({"a": [{"$lookup": {"from": "stock", "pipeline": [{"$facet": {}}], "as": "x"}}]}, 40600),
+    ],
+    ids=str,
+)
+def test_a_facet_refuses_names_and_stages(branches: Document, code: int) -> None:
+    assert refusal("orders", {"$facet": branches}) == code

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import IndexSpec, Namespace, Query, Scope
 from fakeserver.storage.stages import lookup
-from fakeserver.storage.stages.lookup import keys_of
+from fakeserver.storage.stages.lookup import equals_of, keys_of
 from fakeserver.storage.store.memory_engine import MemoryEngine
+from fakeserver.storage.values.types import order
 
 LOCAL, FOREIGN = Namespace("db", "local"), Namespace("db", "foreign")
 Document = dict[str, Any]
@@ -81,7 +82,7 @@ def test_fields_are_joined_by_every_value_that_they_share(
         [
             other["_id"]
             for other in joined.stored(FOREIGN)
-            if keys_of(document, mine, scope) & keys_of(other, theirs, scope)
+            if (keys_of(document, mine, scope) or {order(None)}) & equals_of(other, theirs, scope)
         ]
         for document in joined.stored(LOCAL)
     ]
@@ -201,7 +202,7 @@ def reached(start: Any, others: list[Document], deepest: int | None) -> list[Any
     seen: list[Any] = []
     depth = 0
     while reach and (deepest is None or depth <= deepest):
-        new = [each for each in others if each["_id"] not in seen and reach & keys_of(each, "k", scope)]
+        new = [each for each in others if each["_id"] not in seen and reach & equals_of(each, "k", scope)]
         seen += [each["_id"] for each in new]
         reach = set().union(*(keys_of(each, "to", scope) for each in new)) if new else set()
         depth += 1

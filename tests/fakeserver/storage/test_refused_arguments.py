@@ -253,11 +253,11 @@ def test_arguments_at_the_edges_are_computed_with(expression: Any, value: Any) -
         ({"$lookup": 1}, 9),
         ({"$lookup": {"from": 1, "as": "x", "pipeline": []}}, 9),
         ({"$lookup": {"from": Code("c"), "as": "x", "localField": "a", "foreignField": "b"}}, 9),
-        ({"$lookup": {"from": "c", "as": Code("x"), "localField": "a", "foreignField": "b"}}, 9),
-        ({"$lookup": {"from": "c", "as": "x", "localField": 1, "foreignField": "b"}}, 9),
+        ({"$lookup": {"from": "c", "as": Code("x"), "localField": "a", "foreignField": "b"}}, 14),
+        ({"$lookup": {"from": "c", "as": "x", "localField": 1, "foreignField": "b"}}, 14),
         ({"$lookup": {"from": "c", "as": "x", "localField": "a"}}, 9),
-        ({"$lookup": {"from": "c", "as": "x", "pipeline": [], "let": 1}}, 9),
-        ({"$lookup": {"from": "c", "as": "x", "pipeline": [], "odd": 1}}, 9),
+        ({"$lookup": {"from": "c", "as": "x", "pipeline": [], "let": 1}}, 14),
+        ({"$lookup": {"from": "c", "as": "x", "pipeline": [], "odd": 1}}, 40415),
         ({"$lookup": {"from": "c", "as": "x", "pipeline": {"a": 1}}}, 14),
         ({"$unionWith": 1}, 9),
         ({"$unionWith": {}}, 9),
@@ -420,3 +420,43 @@ def test_what_a_group_hands_on_has_its_ends_within_objects() -> None:
     assert piped([{"a": MinKey()}], group) == [{"_id": MinKey(), "all": [MinKey()]}]
     assert piped([{"a": MinKey()}], group, {"$set": {}}) == [handed_on]
     assert [each["_id"] for each in piped([{"a": Code("f")}], group, {"$limit": 1})] == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [
+        ({"$unwind": 1}, 15981),
+        ({"$unwind": {}}, 28812),
+        ({"$unwind": ""}, 28812),
+        ({"$unwind": "a"}, 28818),
+        ({"$unwind": "$"}, 40352),
+        ({"$unwind": "$$ROOT"}, 16410),
+        ({"$unwind": {"path": Code("$a")}}, 28808),
+        ({"$unwind": {"path": "$a", "preserveNullAndEmptyArrays": 0}}, 28809),
+        ({"$unwind": {"path": "$a", "includeArrayIndex": None}}, 28810),
+        ({"$unwind": {"path": "$a", "includeArrayIndex": "$i"}}, 28822),
+        ({"$unwind": {"path": "$a", "includeArrayIndex": "i."}}, 40353),
+        ({"$unwind": {"path": "$a", "x": 1}}, 28811),
+        ({"$unset": 1}, 31002),
+        ({"$unset": []}, 31119),
+        ({"$unset": ["a\0", 1]}, 31120),
+        ({"$unset": ["$a", "a\0"]}, 9527900),
+        ({"$unset": ["a", "a", "$a"]}, 16410),
+        ({"$unset": ""}, 40352),
+        ({"$unset": "a..b"}, 15998),
+        ({"$unset": ["a", "a"]}, 31250),
+        ({"$unset": ["a.b", "a"]}, 31250),
+        ({"$unset": ["a", "a.b"]}, 31249),
+        ({"$count": ""}, 40157),
+        ({"$count": "a.\0"}, 40159),
+        ({"$count": "_id"}, 9039800),
+        ({"$group": {"_id": None, "a": {}}}, 40234),
+        ({"$group": {"_id": None, "a": {"b": 1}}}, 40234),
+        ({"$group": {"_id": None, "a": {"$count": []}}}, 40237),
+        ({"$group": {"_id": None, "a": {"$firstN": {"n": "1", "input": "$a"}}}}, 7548606),
+        ({"$group": {"_id": None, "a": {"$minN": {"n": 0, "input": "$a"}}}}, 7548606),
+    ],
+    ids=repr,
+)
+def test_what_a_stage_is_told_is_looked_at_when_it_is_parsed(stage: dict[str, Any], code: int) -> None:
+    assert refusal([{"a": 1}], stage)[0] == code

@@ -38,7 +38,7 @@ ACCUMULATORS: Final[dict[str, list[tuple[Any, Any]]]] = {
     "$firstN": [
         ({"n": 2, "input": "$item"}, ["abc", "jkl"]),
         ({"n": 9, "input": "$absent"}, [None] * 6),
-        ({"n": 0, "input": "$item"}, Refused(5787908)),
+        ({"n": 0, "input": "$item"}, Refused(7548606)),
         ({"input": "$item"}, Refused(5787906)),
     ],
     "$lastN": [({"n": 2, "input": "$price"}, [None, None])],
@@ -170,7 +170,7 @@ STAGES: Final[dict[str, list[tuple[list[dict[str, Any]], Any, Any]]]] = {
         (SALES, "n", [{"n": 6}]),
         ([], "n", []),
         ([], "$n", Refused(40158)),
-        ([], "", Refused(40156)),
+        ([], "", Refused(40157)),
         ([], "a.b", Refused(40160)),
     ],
     "$densify": [
@@ -235,6 +235,14 @@ STAGES: Final[dict[str, list[tuple[list[dict[str, Any]], Any, Any]]]] = {
         ([{"_id": 1, "a": 1}], {"_id": 0, "c": {"$add": ["$a", 1]}, "d": "$$REMOVE"}, [{"c": 2}]),
         ([], {}, Refused(51272)),
         ([], {"a": 1, "b": 0}, Refused(31254)),
+    ],
+    "$rankFusion": [
+        (
+            [{"_id": 1, "v": 2}, {"_id": 2, "v": 3}],
+            {"input": {"pipelines": {"p": [{"$sort": {"v": -1}}]}}},
+            [{"_id": 2, "v": 3}, {"_id": 1, "v": 2}],
+        ),
+        ([], {"input": {"pipelines": {}}}, Refused(2)),
     ],
     "$redact": [
         (
