@@ -183,7 +183,8 @@ class _Writer:
 class Out(_Writer):
     """`$out`: the results take the place of a collection's documents; its options and indexes stay."""
 
-    series: Document | None
+    series: Document | None = None
+    """The options of the time series that it asks for."""
 
     def write(self, documents: list[Document]) -> None:
         """Replace the target's documents: fill a collection on the side, and give it the name."""
@@ -258,7 +259,7 @@ class Merge(_Writer):
     when_not_matched: str
     let: Mapping[str, Any]
     options: Query
-    nullish: bool
+    nullish: bool = True
     """Whether null, and what is missing, match: an index that is not sparse has one document with them."""
 
     def write(self, documents: list[Document]) -> None:

@@ -168,8 +168,8 @@ _CATALOG: Final = Fields.of(*(Field(name, "boolean") for name in ("shards", "bal
 def _cluster_catalog(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
     """Return the collections and views of a database, or of all from `admin`, as the cluster knows them."""
     if not is_object(argument):
-        found = type_name(argument)
-        raise CommandError(9621302, f"$listClusterCatalog must take a nested object but found: {found}")
+        message = f"$listClusterCatalog must take a nested object but found: {type_name(argument)}"
+        raise CommandError(9621302, message)
     for name in argument:
         if argument[name] is None and name in _CATALOG.by_name:
             message = (

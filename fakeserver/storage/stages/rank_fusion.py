@@ -113,7 +113,8 @@ def compile_rank_fusion(argument: Any, scope: Scope, compile_pipeline: CompilePi
                 found.setdefault(key, document)
                 ranks.setdefault(key, {})[ranking.name] = rank
         fused = [_fused(document, rankings, ranks[key]) for key, document in interruptible(found.items())]
-        return sorted(fused, key=lambda document: (-document.score, order(document.get("_id"))))
+        fused.sort(key=lambda document: (-document.score, order(document.get("_id"))))
+        return list(fused)
 
     return run
 
