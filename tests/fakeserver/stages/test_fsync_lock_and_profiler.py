@@ -165,7 +165,7 @@ def test_the_first_level_records_what_is_slow_or_fits_the_filter() -> None:
         ({"profile": 1, "filter": {"$foo": 1}, "$db": "db"}, 2),
         ({"compact": "nothing", "$db": "db"}, 26),
         ({"setFeatureCompatibilityVersion": "8.2"}, 7369100),
-        ({"setFeatureCompatibilityVersion": "7.0", "confirm": True}, 2),
+        ({"setFeatureCompatibilityVersion": "7.0", "confirm": True}, 4926900),
         ({"dataSize": "db"}, 73),
     ],
 )
