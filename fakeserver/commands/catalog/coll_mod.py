@@ -166,9 +166,19 @@ def _check_kind(ctx: CommandContext, collection: Collection, request: dict[str, 
         raise CommandError(
             ErrorCode.INVALID_OPTIONS, f"Document validation not allowed on system collection {collection.ns}"
         )
+    if "viewOn" in request:
+        _check_source(collection.ns.db, request["viewOn"])
     if "pipeline" in request:
         request["pipeline"] = stages_of("collMod.pipeline", request["pipeline"])
         check_view_pipeline(ctx, request["pipeline"])
+
+
+def _check_source(db: str, name: str) -> None:
+    """Refuse what no view can stand on. Raises `CommandError` 2 for no name, 73 for a bad one."""
+    if not name:
+        raise CommandError(ErrorCode.BAD_VALUE, "'viewOn' cannot be empty")
+    if name[0] in ".$" or "\0" in name:
+        raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{db}.{name}'")
 
 
 _OF_VIEWS: Final = frozenset({"viewOn", "pipeline"})

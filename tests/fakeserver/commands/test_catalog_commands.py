@@ -429,6 +429,13 @@ def test_options_that_do_not_fit_a_collection_are_refused(options: dict[str, Any
     assert failure(Server(), {"create": "c", **options}).code == code
 
 
+@pytest.mark.parametrize(("name", "code"), [("", 2), (".d", 73), ("$d", 73), ("d\0", 73)])
+def test_a_view_stands_on_a_collection_that_has_a_name(name: str, code: int) -> None:
+    server = Server()
+    server.run({"create": "view", "viewOn": "c"})
+    assert failure(server, {"collMod": "view", "viewOn": name, "pipeline": []}).code == code
+
+
 def _range(**more: Any) -> dict[str, Any]:
     return {"path": "a", "bsonType": "int", "queries": {"queryType": "range", **more}}
 
