@@ -116,19 +116,14 @@ def file_md5(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     return {"numChunks": number, "md5": digest.hexdigest()}
 
 
-@table.command(
-    "dataSize",
-    kind="read",
-    on_secondaries=True,
-    home="mongod",
-    fields=Fields.of(
-        Field("dataSize", "string"),
-        Field("keyPattern", "object"),
-        Field("min", "object"),
-        Field("max", "object"),
-        Field("estimate", "bool"),
-    ),
+_DATA_SIZE: Final = Fields.of(
+    Field("dataSize", "string"),
+    *(Field(name, "object") for name in ("keyPattern", "min", "max")),
+    Field("estimate", "bool"),
 )
+
+
+@table.command("dataSize", kind="read", on_secondaries=True, home="mongod", fields=_DATA_SIZE)
 def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return how many bytes a collection's documents take, or those between two keys of an index."""
     name = command["dataSize"]
