@@ -3,7 +3,8 @@
 Behaviour: `create` checks the options (72), then what a transaction may not make (263), then the name: a
 collection that exists with the same options is no error outside a transaction, any other is refused with 48.
 A transaction compares no options, and fails with 48. `drop` answers ok for a collection that is not there,
-and has open cursors answer 175 QueryPlanKilled. `renameCollection` refuses names that are incomplete (73) or
+and has open cursors answer 175 QueryPlanKilled, as has a renaming. `renameCollection` refuses names that are
+incomplete (73) or
 equal, too long or of the system (20), a source that is missing (26) or a view (166), a UUID that is not the
 collection's (361), and a target that exists (48) without `dropTarget`, or is no collection. drop and
 renameCollection wait until no open transaction uses the collection. listCollections is sorted by name;
@@ -497,6 +498,8 @@ def rename_collection(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         # One entry of the oplog tells of both: the drop is part of the rename, and no reader sees a gap.
         ctx.catalog.drop(target)
     ctx.catalog.rename(source, target)
+    moved = f"collection renamed from '{source}' to '{target}'. UUID {collection.uuid}"
+    ctx.cursors.invalidate(source, CommandError(ErrorCode.QUERY_PLAN_KILLED, moved))
     entry: Document = {"renameCollection": str(source), "to": str(target), "stayTemp": False}
     if replaced is not None:
         entry["dropTarget"] = replaced.uuid

@@ -1,7 +1,7 @@
 """The find command: the documents of a collection or a view that match a filter.
 
 Behaviour: Options that exclude each other are refused first (`awaitData` without `tailable` 9, `tailable`
-with a sort but `$natural: 1` 2, with `singleBatch` 9), then a wrong UUID (361); then the view is resolved,
+with a sort but `$natural: 1` or `singleBatch` 2), then a wrong UUID (361); then the view is resolved,
 the hint looked up (2), `min` and `max` compared with the hinted index's key (51173 to 51175), and the filter
 compiled. On a view the command becomes a pipeline, and what a pipeline has no stage for is refused (168). A
 tailable cursor needs a capped collection (2); over an empty or missing one it is closed at once. It returns
@@ -92,6 +92,8 @@ _MORE: Final = frozenset(
 def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the documents that match a filter."""
     ns = namespace(ctx, request)
+    if ns.collection[0] == "$" and not ns.collection.startswith("$cmd"):
+        raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{ns}'")
     if _MORE.isdisjoint(request):
         reply = _find_plainly(ctx, request, ns)
         if reply is not None:
@@ -105,6 +107,8 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     view = view_of(ctx, ns, request)
     at = snapshot_time(ctx, request)
     if request.get("tailable", False):
+        if view is not None or (collection is not None and collection.kind == "timeseries"):
+            raise _not_on_a_view("tailable")
         return _tailable(ctx, request, ns, collection)
     if view is not None:
         options = query_of(ctx, request, collection, view=view, read=reader(ctx, ctx.db))
@@ -242,9 +246,11 @@ def _check(request: Mapping[str, Any]) -> None:
             ErrorCode.BAD_VALUE, "cannot use tailable option with a sort other than {$natural: 1}"
         )
     if tailable and request.get("singleBatch", False):
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE, "Cannot use tailable cursors with the 'singleBatch' option"
-        )
+        raise CommandError(ErrorCode.BAD_VALUE, "Cannot use tailable cursors with the 'singleBatch' option")
+
+
+def _not_on_a_view(option: str) -> CommandError:
+    return CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Option {option} not supported on a view.")
 
 
 def _find_on_view(
@@ -255,9 +261,9 @@ def _find_on_view(
     options: Query,
 ) -> list[Document]:
     # A server turns the command into an aggregate, which has no stage for these.
-    for name in ("tailable", "returnKey", "showRecordId", "min", "max"):
+    for name in ("returnKey", "showRecordId", "min", "max"):
         if request.get(name):
-            raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Option {name} not supported on a view.")
+            raise _not_on_a_view(name)
     stages: list[Mapping[str, Any]] = [*view, {"$match": request.get("filter") or {}}]
     for name, stage in (
         ("sort", "$sort"),

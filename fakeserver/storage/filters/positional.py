@@ -19,6 +19,8 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+_PLAIN: Final = Scope()
+_NO_NEAR: Final = 5626500
 _IDENTIFIER: Final = re.compile(r"[a-z][a-zA-Z0-9]*")
 
 
@@ -28,6 +30,7 @@ def compile_array_filters(
     """Return the predicates of `arrayFilters` by their identifiers. Raises `CommandError` for bad ones."""
     compiled: dict[str, Callable[[Any], bool]] = {}
     for each in filters:
+        _check_operators(each)
         names = list(_identifiers(each))
         if not names:
             raise CommandError(
@@ -54,6 +57,19 @@ def compile_array_filters(
             )
         compiled[name] = compile_filter(each, scope)
     return compiled
+
+
+def _check_operators(query: Any) -> None:
+    """Refuse searches that an index has to answer. Raises `CommandError` 2 or 5626500."""
+    if not isinstance(query, dict):
+        return
+    for name, condition in query.items():
+        if name == "$text":
+            raise CommandError(ErrorCode.BAD_VALUE, "$text is not allowed in this context")
+        if name in {"$near", "$nearSphere", "$geoNear"}:
+            raise CommandError(_NO_NEAR, f"{name} is not allowed in this context")
+        for each in condition if isinstance(condition, list) else [condition]:
+            _check_operators(each)
 
 
 def _identifiers(query: Mapping[str, Any]) -> Iterator[str]:
@@ -83,12 +99,13 @@ def concrete(
     *,
     query: Mapping[str, Any],
     filters: Mapping[str, Callable[[Any], bool]],
+    scope: Scope = _PLAIN,
 ) -> list[tuple[str, ...]]:
     """Return the paths that `path` stands for in `document`, array elements by their numbers."""
     parts = split(path)
     if "$" not in path:
         return [parts]
-    return list(interruptible(_expand(document, (), parts, path, query, filters)))
+    return list(interruptible(_expand(document, (), parts, path, query, filters, scope)))
 
 
 def _expand(
@@ -98,15 +115,18 @@ def _expand(
     path: str,
     query: Mapping[str, Any],
     filters: Mapping[str, Callable[[Any], bool]],
+    scope: Scope,
 ) -> Iterator[tuple[str, ...]]:
     for index, part in enumerate(rest):
         if part == "$":
-            chosen = str(matched_index(document, query, done))
-            yield from _expand(document, (*done, chosen), rest[index + 1 :], path, query, filters)
+            chosen = str(matched_index(document, query, done, scope))
+            yield from _expand(document, (*done, chosen), rest[index + 1 :], path, query, filters, scope)
             return
         if is_filtered(part):
             for position in _chosen(document, done, part[2:-1], path, filters):
-                yield from _expand(document, (*done, str(position)), rest[index + 1 :], path, query, filters)
+                yield from _expand(
+                    document, (*done, str(position)), rest[index + 1 :], path, query, filters, scope
+                )
             return
         done = (*done, part)
     yield done
@@ -137,14 +157,16 @@ def _chosen(
     return [index for index, item in enumerate(paced(array)) if filters[name]({name: item})]
 
 
-def matched_index(document: dict[str, Any], query: Mapping[str, Any], path: tuple[str, ...]) -> int:
+def matched_index(
+    document: dict[str, Any], query: Mapping[str, Any], path: tuple[str, ...], scope: Scope = _PLAIN
+) -> int:
     """Return which element of the array at `path` made the query match. Raises `CommandError` if none did."""
     for name, condition in _conditions(query):
         parts = split(name)
         shared = min(len(parts), len(path))
         if parts[:shared] != path[:shared]:
             continue
-        index = _first_match(exactly(document, path), parts[len(path) :], condition)
+        index = _first_match(exactly(document, path), parts[len(path) :], condition, scope)
         if index is not None:
             return index
     raise CommandError(
@@ -161,25 +183,25 @@ def _conditions(query: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, condition
 
 
-def _first_match(array: Any, rest: tuple[str, ...], condition: Any) -> int | None:
+def _first_match(array: Any, rest: tuple[str, ...], condition: Any, scope: Scope) -> int | None:
     if not isinstance(array, list):
         return None
     if rest and array_index(rest[0]) is not None:
         return array_index(rest[0])
     if is_operators(condition) and "$elemMatch" in condition and not rest:
-        test = compile_element(condition["$elemMatch"])
+        test = compile_element(condition["$elemMatch"], scope)
     elif rest:
-        inner = compile_filter({".".join(rest): condition})
+        inner = compile_filter({".".join(rest): condition}, scope)
         return next(
             (i for i, item in enumerate(paced(array)) if isinstance(item, dict) and inner(item)), None
         )
     else:
-        test = compile_element(condition) if is_operators(condition) else _equal_test(condition)
+        test = compile_element(condition, scope) if is_operators(condition) else _equal_test(condition, scope)
     return next((index for index, item in enumerate(paced(array)) if test(item)), None)
 
 
-def _equal_test(condition: Any) -> Callable[[Any], bool]:
-    inner = compile_filter({"value": condition}, Scope())
+def _equal_test(condition: Any, scope: Scope) -> Callable[[Any], bool]:
+    inner = compile_filter({"value": condition}, scope)
     return lambda item: inner({"value": item})
 
 

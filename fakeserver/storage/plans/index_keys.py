@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import WriteError
 from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.paths import exactly, split
 from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
@@ -68,7 +69,7 @@ class KeyMaker:
         self._hashed = [split(name) for name, kind in spec.key.items() if kind == "hashed"]
         self.fold = fold_of(spec.document.get("collation"))
         partial: Mapping[str, Any] | None = spec.document.get("partialFilterExpression")
-        self._covers = compile_filter(partial) if partial is not None else None
+        self._covers = compile_filter(partial, Scope(self.fold)) if partial is not None else None
         self._ordered = ordered = is_ordered(spec)
         self.may_refuse = bool(self._hashed) or (
             ordered and (len(spec.key) > 1 or any(part.isdigit() for path in self._paths for part in path))

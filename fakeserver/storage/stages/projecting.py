@@ -345,7 +345,7 @@ def compile_projection(
         seen = include(document, tree) if projection.including else exclude(document, tree)
         _compute(document, seen, projection, scope)
         if projection.positional is not None:
-            seen = _keep_matched(document, seen, projection.positional, query or {})
+            seen = _keep_matched(document, seen, projection.positional, query or {}, scope)
         for parts, bounds in projection.slices:
             seen = _sliced(seen, parts, bounds)
         return seen
@@ -363,21 +363,21 @@ def _compute(document: Document, seen: Document, projection: Projection, scope: 
 
 
 def _keep_matched(
-    document: Document, seen: Document, parts: tuple[str, ...], query: Mapping[str, Any]
+    document: Document, seen: Document, parts: tuple[str, ...], query: Mapping[str, Any], scope: Scope
 ) -> Document:
     """Return what is seen with the first array on a path cut to the element that made the query match."""
     value: Any = seen
     for length in range(1, len(parts) + 1):
         value = value.get(parts[length - 1], MISSING) if isinstance(value, dict) else MISSING
         if isinstance(value, list):
-            index = _index_of_match(document, query, parts[:length])
+            index = _index_of_match(document, query, parts[:length], scope)
             return _replaced(seen, parts[:length], value[index : index + 1])
     return seen
 
 
-def _index_of_match(document: Document, query: Mapping[str, Any], path: tuple[str, ...]) -> int:
+def _index_of_match(document: Document, query: Mapping[str, Any], path: tuple[str, ...], scope: Scope) -> int:
     try:
-        return matched_index(document, query, path)
+        return matched_index(document, query, path, scope)
     except CommandError:
         raise CommandError(
             _POSITIONAL_NO_MATCH,

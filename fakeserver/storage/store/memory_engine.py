@@ -410,8 +410,9 @@ class MemoryEngine:
 
     def _change(self, made: Updated, key: Hashable, updater: Updater, accept: Accept | None) -> Changed:
         collection, before, after = made
-        # The same bytes: number types and order of fields count.
-        if after == before and after.raw == before.raw:
+        # The same bytes: number types and order of fields count. A replacement that does not say the `_id` is
+        # never the same as what is stored.
+        if after == before and after.raw == before.raw and updater.may_change_nothing:
             return Changed(before, before)
         if collection.unique or collection.checks:
             collection.check(key, after)

@@ -177,7 +177,8 @@ class MongomockEngine:
             if key not in done:
                 after = self._updated(update, before)
                 changed = Changed(before, after, not is_operators(update.change), size=len(after.raw))
-                if after.raw == before.raw:
+                change = update.change
+                if after.raw == before.raw and (is_operators(change) or "_id" in change):
                     changed = Changed(before, before)
                 else:
                     self._make(ns, self._own(ns), changed, accept)

@@ -50,9 +50,13 @@ Touched: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
 
 
 class Updater(Protocol):
-    """One update statement's change, validated. `touched` is what operators did in the last `apply`."""
+    """One update statement's change, validated. `touched` is what operators did in the last `apply`.
+
+    `may_change_nothing` says whether a document that it leaves as it was counts as not modified.
+    """
 
     touched: Touched | None
+    may_change_nothing: bool
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the document that this one becomes; it is left alone. Raises `WriteError`."""
@@ -103,6 +107,7 @@ class Replacement:
 
     def __init__(self, change: Mapping[str, Any]) -> None:
         self.change = change
+        self.may_change_nothing = "_id" in change
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the replacement with the document's `_id` first."""
@@ -125,6 +130,7 @@ class PipelineUpdate:
     """The stages that may change a document: `$set`, `$unset`, `$project`, `$replaceRoot`."""
 
     touched: Touched | None = None
+    may_change_nothing = True
 
     def __init__(self, change: Sequence[Mapping[str, Any]], scope: Scope) -> None:
         for stage in change:
@@ -157,6 +163,8 @@ def _check_id(before: Any, after: Any) -> None:
 
 class OperatorUpdate:
     """`$set` and its kin, applied field by field in the order of the fields' names, as a server does."""
+
+    may_change_nothing = True
 
     def __init__(
         self,
@@ -218,7 +226,8 @@ class OperatorUpdate:
                 touched += [(name, split(argument)), (name, split(path))]
                 self._rename(changed, path, argument, inserting=inserting)
                 continue
-            for parts in paced(concrete(document, path, query=self.query, filters=self.filters)):
+            found = concrete(document, path, query=self.query, filters=self.filters, scope=self.scope)
+            for parts in paced(found):
                 touched.append((name, parts))
                 self._apply_one(changed, name, parts, argument, inserting=inserting)
         self.touched = tuple(touched)

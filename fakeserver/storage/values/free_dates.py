@@ -67,10 +67,14 @@ class FreeDate(NamedTuple):
     ahead: dt.timedelta | None
 
 
+_BLANKS: Final = " \t\n\v\f\r\0\xa0"
+
+
 def read(text: str) -> FreeDate:
     """Return what a text shows. Raises `CommandError` 241."""
     found: dt.date | None = None
-    rest = text.strip()
+    # Only spaces of ASCII, and the one that does not break, stand around a date; null bytes are passed over.
+    rest = text.strip(_BLANKS)
     for pattern in _DATES:
         match = pattern.match(rest)
         if match is not None:
@@ -83,8 +87,8 @@ def read(text: str) -> FreeDate:
     rest = rest.lstrip()
     rest = rest[1:] if rest[:1] in {"T", "t", ","} and rest[1:2].isdigit() else rest
     clock, rest = _time(rest.lstrip(), text)
-    ahead = zone(rest.strip()) if rest.strip() else None
-    if rest.strip() and ahead is None:
+    ahead = zone(rest.strip(_BLANKS)) if rest.strip(_BLANKS) else None
+    if rest.strip(_BLANKS) and ahead is None:
         raise _broken(text)
     return FreeDate(dt.datetime.combine(found, dt.time()) + clock, ahead)
 

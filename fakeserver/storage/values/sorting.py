@@ -8,8 +8,9 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.values.metadata import check_sort_by, meta_of, rank, require
 from fakeserver.storage.values.pacing import order_at_leisure, paced, sorted_at_leisure
 from fakeserver.storage.values.paths import nested, split
+from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
-from fakeserver.storage.values.types import MISSING, is_object, whole
+from fakeserver.storage.values.types import MISSING, is_number, is_object, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.values.types import Fold
 
 _BAD_DIRECTION: Final = 15975
+_NO_DIRECTION: Final = 15974
 _META: Final = "$meta"
 _NATURAL: Final = "$natural"
 
@@ -35,6 +37,9 @@ def check_sort(sort: Mapping[str, Any]) -> list[tuple[str, int]]:
             raise CommandError(
                 ErrorCode.BAD_VALUE, f"Illegal key in $sort specification: {name}: {direction}"
             )
+        if not is_number(direction):
+            shown = show_document({name: direction})[2:-2]
+            raise CommandError(_NO_DIRECTION, f"Illegal key in $sort specification: {shown}")
         number = whole(direction)
         if number not in (1, -1):
             raise CommandError(

@@ -23,6 +23,7 @@ from bson import (
     Regex,
     Timestamp,
 )
+from bson.binary import OLD_BINARY_SUBTYPE
 
 from fakeserver.storage.values.stored import Stored
 
@@ -162,8 +163,9 @@ _INTEGERS: Final = frozenset({int, Int64})
 def _order_binary(value: Any, _fold: Fold | None) -> tuple[Any, ...]:
     if isinstance(value, uuid.UUID):
         return (len(value.bytes), 4, value.bytes)
-    data = bytes(value)
-    return (len(data), getattr(value, "subtype", 0), data)
+    data, subtype = bytes(value), getattr(value, "subtype", 0)
+    # The old subtype repeats the length in front of the data.
+    return (len(data) + 4 if subtype == OLD_BINARY_SUBTYPE else len(data), subtype, data)
 
 
 def _order_regex(value: Any, _fold: Fold | None) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from bson import Code, Decimal128, Int64
+from bson import Binary, Code, Decimal128, Int64
 from talking import REPLICA_SET, STANDALONE, Deployment, lsid, play
 
 from fakeserver import ClusterSpec
@@ -300,5 +300,99 @@ def test_what_leads_to_a_removed_field_is_there(stage: dict[str, Any], result: d
         await talker.ok({"insert": "c", "documents": [{"_id": 1, "a": {"b": 1, "c": 2}}], "$db": "db"})
         reply = await talker.ok({"aggregate": "c", "pipeline": [stage], "cursor": {}, "$db": "db"})
         assert reply["cursor"]["firstBatch"] == [result]
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"find": "v", "tailable": True}, 168),
+        ({"find": "c", "tailable": True, "singleBatch": True}, 2),
+        ({"find": "c", "sort": {"a": "asc"}}, 15974),
+        ({"find": "$c"}, 73),
+        ({"find": "c", "sort": {"a": 2}}, 15975),
+    ],
+)
+def test_an_option_of_find_is_refused(command: dict[str, Any], code: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"create": "c", "capped": True, "size": 4096, "$db": "db"})
+        await talker.ok({"create": "v", "viewOn": "c", "$db": "db"})
+        assert (await talker.fails({**command, "$db": "db"}))["code"] == code
+
+    play(scenario, STANDALONE)
+
+
+_CASELESS = {"locale": "en", "strength": 2}
+
+
+def test_a_cursor_learns_that_its_collection_has_another_name() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"create": "c", "capped": True, "size": 4096, "$db": "db"})
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}], "$db": "db"})
+        opened = await talker.ok({"find": "c", "tailable": True, "$db": "db"})
+        await talker.ok({"renameCollection": "db.c", "to": "db.d", "$db": "admin"})
+        more = {"getMore": opened["cursor"]["id"], "collection": "c", "$db": "db"}
+        assert (await talker.fails(more))["code"] == 175
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "modified"),
+    [
+        ({"u": {"a": ["x"]}}, None, 1),
+        ({"u": {"_id": 1, "a": ["x"]}}, None, 0),
+        (
+            {"q": {"a": "X"}, "u": {"$set": {"a.$": "y"}}, "collation": {"locale": "en", "strength": 2}},
+            None,
+            1,
+        ),
+        ({"u": {"$set": {"a.$[e]": 1}}, "arrayFilters": [{"e.p": {"$near": [0, 0]}}]}, 5626500, 0),
+        ({"u": {"$set": {"a.$[e]": 1}}, "arrayFilters": [{"$text": {"$search": "x"}}]}, 2, 0),
+    ],
+)
+def test_an_update_counts_what_it_modified(
+    statement: dict[str, Any], code: int | None, modified: int
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1, "a": ["x"]}], "$db": "db"})
+        update = {"update": "c", "updates": [{"q": {"_id": 1}, **statement}], "$db": "db"}
+        reply = await talker.ok(update)
+        errors = [error["code"] for error in reply.get("writeErrors", [])]
+        assert (errors, reply["nModified"]) == ([] if code is None else [code], modified)
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ({"$toDecimal": "1." + "0" * 33 + "99"}, Decimal128("1." + "0" * 33)),
+        ({"$toDouble": "0X1P0"}, 1.0),
+        ({"$toString": Binary(b"hello", 2)}, "BQAAAGhlbGxv"),
+        ({"$toLong": Binary(b"", 2)}, 0),
+        ({"$lt": [Binary(b"a", 128), Binary(b"a", 2)]}, True),
+        ({"$lt": [Binary(b"a", 5), Binary(b"a", 128)]}, True),
+        ({"$year": {"$toDate": "\x002024-06-15T12:30:45Z"}}, 2024),
+        ({"$toDecimal": "1E-6177"}, 241),
+        ({"$toDate": "\u20002024-06-15T12:30:45Z"}, 241),
+        ({"$ifNull": ["$_id", {"$divide": [1, 0]}]}, 2),
+        ({"$regexMatch": {"input": "a", "regex": "a" * (2**14 + 1)}}, 51111),
+    ],
+)
+def test_an_expression_is_converted_folded_or_refused(expression: Any, result: Any) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}], "$db": "db"})
+        pipeline = [{"$project": {"_id": 0, "r": expression}}]
+        aggregate = {"aggregate": "c", "pipeline": pipeline, "cursor": {}, "$db": "db"}
+        refused = type(result) is int and result not in (0, 2024)
+        reply = await (talker.fails if refused else talker.ok)(aggregate)
+        assert reply.get("code", result) == result
+        assert refused or reply["cursor"]["firstBatch"] == [{"r": result}]
 
     play(scenario, STANDALONE)
