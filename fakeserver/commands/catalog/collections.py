@@ -429,6 +429,10 @@ def _invalid(message: str) -> CommandError:
     return CommandError(ErrorCode.INVALID_OPTIONS, message)
 
 
+def _shown_uuid(collection: Collection) -> str:
+    return f'UUID("{collection.uuid.as_uuid()}")' if collection.uuid is not None else ""
+
+
 @table.command(
     "drop",
     kind="write",
@@ -443,7 +447,7 @@ def drop(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if dropped is None:
         return {}
     dropped_collection(ctx, dropped)
-    shown = f'UUID("{dropped.uuid.as_uuid()}")' if dropped.uuid is not None else ""
+    shown = _shown_uuid(dropped)
     # A cursor learns of it at its next getMore. Change streams live on: they have an event for it.
     ctx.cursors.invalidate(ns, CommandError(ErrorCode.QUERY_PLAN_KILLED, f"collection dropped. UUID {shown}"))
     reply: Reply = {} if dropped.is_view else {"nIndexesWas": len(dropped.indexes)}
@@ -498,7 +502,7 @@ def rename_collection(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         # One entry of the oplog tells of both: the drop is part of the rename, and no reader sees a gap.
         ctx.catalog.drop(target)
     ctx.catalog.rename(source, target)
-    moved = f"collection renamed from '{source}' to '{target}'. UUID {collection.uuid}"
+    moved = f"collection renamed from '{source}' to '{target}'. UUID {_shown_uuid(collection)}"
     ctx.cursors.invalidate(source, CommandError(ErrorCode.QUERY_PLAN_KILLED, moved))
     entry: Document = {"renameCollection": str(source), "to": str(target), "stayTemp": False}
     if replaced is not None:
