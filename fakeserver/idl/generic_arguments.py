@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields, type_name, whole
-from fakeserver.storage.values.types import is_nan
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _parse_w(w: Any) -> int | str | dict[str, Any]:
         return w
     if type_name(w) not in _NUMBERS:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "w has to be a number, string, or object")
-    if is_nan(w):
+    if str(w).lower().endswith("nan"):
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "w cannot be NaN")
     number = whole(w)
     if not 0 <= number <= _MAX_W:
