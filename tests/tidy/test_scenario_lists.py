@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import concern_lists
+import operation_lists
 import pytest
 import scenario_lists
 
@@ -59,6 +60,11 @@ def test_every_operation_says_its_concerns_in_the_scenario_of_concerns() -> None
     assert concern_lists.FILE.read_text(encoding="utf-8") == concern_lists.text(), (
         "run: python tests/support/concern_lists.py"
     )
+
+
+def test_the_scenarios_of_tokens_and_of_other_servers_are_those_of_the_table() -> None:
+    kept = {path: path.read_text(encoding="utf-8") for path in operation_lists.texts()}
+    assert kept == operation_lists.texts(), "run: python tests/support/operation_lists.py"
 
 
 def test_every_operation_is_retried_after_overload_in_some_scenario() -> None:
