@@ -71,7 +71,7 @@ PLANTED = (
     Planted("migration.py", ("documents",)),
     Planted("saga.py", ("invariant",), "saga.yml"),
     Planted("transfer.py", ("invariant",), "transfer.yml"),
-    Planted("oversell.py", ("documents",)),
+    Planted("oversell.py", ("documents", "fails")),
     Planted("push_event.py", ("documents", "twice")),
     Planted("fire_and_forget.py", ("documents",)),
     Planted("wait_for.py", ("documents",)),
