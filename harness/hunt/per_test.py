@@ -14,6 +14,7 @@ import threading
 from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -78,8 +79,8 @@ class _Hunts:
         self._end = math.inf
         self._left = 0
         """The tests that are still to be hunted."""
-        self._records: dict[int, HuntRecord] = {}
-        """The record of each deployment that has started, by the identity of what was handed out last."""
+        self._records: WeakKeyDictionary[BackgroundCluster, HuntRecord] = WeakKeyDictionary()
+        """The record of each deployment that runs."""
         self._newest: HuntRecord | None = None
         self._trial: _Trial | None = None
         self._tried: dict[str, str] = {}
@@ -162,7 +163,7 @@ class _Hunts:
         if len(uses) != 1:
             raise _NotHuntedError("it has several deployments, or none")
         cluster: BackgroundCluster = uses[0][0].cluster
-        record = self._records[id(cluster)]
+        record = self._records[cluster]
         trial.begin(cluster, record)
         try:
             with trial.limited():
@@ -173,8 +174,8 @@ class _Hunts:
     def _known(self, item: pytest.Item) -> None:
         """Remember which record belongs to the deployment of a test: the newest one, if it is new."""
         for use, _ in item.stash.get(USES, {}).values():
-            if id(use.cluster) not in self._records and self._newest is not None:
-                self._records[id(use.cluster)] = self._newest
+            if use.cluster not in self._records and self._newest is not None:
+                self._records[use.cluster] = self._newest
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
