@@ -19,7 +19,7 @@ from harness.running import keywords
 from harness.running.discovery import BadInputError
 from harness.running.processes import processors
 from harness.running.result import ExitCode
-from mongowire.whole_file import write_whole
+from mongowire.whole_file import check_writable, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,6 +65,9 @@ def command(**options: Any) -> ExitCode:
     The exit code is 0, or 1 if fewer than --least are killed.
     """
     html: Path | None = options["html"]
+    if html is not None:
+        with writing(html):  # before the long work
+            check_writable(html)
     with bad_input(BadInputError):
         every = load_mutants(options["folder"] or CATALOGUE)
         mutants = selected(every, options["kind"], options["keyword"], options["sample"])
