@@ -4,22 +4,20 @@ Behaviour: `create` checks the options (72), then what a transaction may not mak
 collection that exists with the same options is no error outside a transaction, any other is refused with 48.
 A transaction compares no options, and fails with 48. `drop` answers ok for a collection that is not there,
 and has open cursors answer 175 QueryPlanKilled, as has a renaming. `renameCollection` refuses names that are
-incomplete (73) or
-equal, too long or of the system (20), a source that is missing (26) or a view (166), a UUID that is not the
-collection's (361), and a target that exists (48) without `dropTarget`, or is no collection. drop and
-renameCollection wait until no open transaction uses the collection. listCollections is sorted by name;
-`system.views` ends the list of a database that has views; `authorizedCollections` leaves out what the client
-has no privilege on.
+incomplete (73) or equal, too long or of the system (20), a source that is missing (26) or a view (166), a
+UUID that is not the collection's (361), and a target that exists (48) without `dropTarget`, or is no
+collection. drop and renameCollection wait until no open transaction uses the collection. listCollections is
+sorted by name; `system.views` ends the list of a database that has views; `authorizedCollections` leaves out
+what the client has no privilege on.
 
 Versions: `create` in a transaction since 4.4. Its `timeseries` and `expireAfterSeconds` since 5.0;
 `clusteredIndex`, `changeStreamPreAndPostImages` and `encryptedFields` since 6.0. `collectionUUID` of drop and
 renameCollection since 6.0. `create` refuses unknown fields with 72 in 4.2.
 
-Not modelled: A drop of a missing collection is ok in every release; servers before 7.0 answer 26. A rename
-leaves open cursors alone. `storageEngine`, `indexOptionDefaults`, `idIndex` and `encryptedFields` are
-checked, kept and shown, and have no other effect; `autoIndexId`, `temp`, `flags`, `stayTemp` and
-`includePendingDrops` have none at all. `system.views` holds no documents; a time series has no collection of
-buckets.
+Not modelled: A drop of a missing collection is ok in every release; servers before 7.0 answer 26.
+`storageEngine`, `indexOptionDefaults`, `idIndex` and `encryptedFields` are checked, kept and shown, and have
+no other effect; `autoIndexId`, `temp`, `flags`, `stayTemp` and `includePendingDrops` have none at all.
+`system.views` holds no documents; a time series has no collection of buckets.
 """
 
 from __future__ import annotations
