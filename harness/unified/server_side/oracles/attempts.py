@@ -237,8 +237,12 @@ def concerns_are_said(trace: Trace) -> Iterator[str]:
 
 
 def _own(trace: Trace) -> Iterator[tuple[TracedOperation, SentCommand]]:
-    """Yield the commands that a driver makes itself."""
-    return ((operation, command) for operation, command in trace.commands() if operation.name not in GENERIC)
+    """Yield the commands that a driver makes itself; those about search indexes take no concern."""
+    return (
+        (operation, command)
+        for operation, command in trace.commands()
+        if operation.name not in (*GENERIC, "listSearchIndexes")
+    )
 
 
 def _labels(labels: frozenset[str]) -> str:
