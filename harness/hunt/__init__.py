@@ -6,8 +6,7 @@
     wire         the record of a trial, which strikes the requests that are meant
     program      the command as a process
     trial        one run of the command against a deployment of its own
-    documents    the final documents, up to ids and times
-    effects      what the oplog applied, for what was applied twice
+    documents    the final documents, up to ids and times, and what the oplog applied
     baseline     the clean runs: what is the same in all of them
     judging      an outcome against the baseline: findings
     invariants   what the user says must hold

@@ -12,8 +12,7 @@ from harness.hunt.documents import Path, canonical, differences, varying
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from harness.hunt.documents import Difference
-    from harness.hunt.effects import Field
+    from harness.hunt.documents import Difference, Field
     from harness.hunt.places import Place, Request
     from harness.hunt.trial import Outcome
 

@@ -3,6 +3,10 @@
 What differs from run to run by itself is no difference: ids, instants, counters of attempts, and every field
 whose values differed among the clean runs. An id stands for the document that has it, so an order still
 belongs to its customer.
+
+What was applied twice is seen in the oplog, as net changes of numbers: retries that the server recognised and
+transactions that were aborted are not in it. Changes are summed by document and field, so that a compensation
+takes back what it compensates.
 """
 
 from __future__ import annotations
@@ -15,7 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from bson import Binary, ObjectId, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from fakeserver.storage.port.engine import Changed
+    from fakeserver.storage.port.oplog import OplogEntry
 
 SPARED: Final = frozenset({"admin", "config", "local"})
 """The databases that servers write themselves."""
@@ -202,3 +209,44 @@ def _counted(texts: Counter[str]) -> str:
 def _shown(texts: Counter[str]) -> str:
     shown = [text if len(text) <= _TEXT_MOST else text[:_TEXT_MOST] + "…" for text in list(texts)[:_SHOWN]]
     return ", ".join([*shown, *(["…"] if len(texts) > _SHOWN else [])])
+
+
+class Field(NamedTuple):
+    """A number of a document, by names that are the same in every run."""
+
+    namespace: str
+    document: str
+    path: str
+
+
+def net_changes(entries: Iterable[OplogEntry]) -> Counter[Field]:
+    """Return by how much updates have changed the numbers of documents with a stable `_id`."""
+    found: Counter[Field] = Counter()
+    for entry in entries:
+        for written in entry.changes:
+            namespace = str(written.ns)
+            if written.ns.db in SPARED or written.ns.collection.startswith("$cmd"):
+                continue
+            for path, change in _deltas(written.change):
+                assert written.change.after is not None
+                found[Field(namespace, repr(written.change.after.get("_id")), path)] += change
+    return found
+
+
+def _deltas(change: Changed) -> Iterator[tuple[str, Any]]:
+    before, after = change.before, change.after
+    if before is None or after is None or is_id(after.get("_id")):
+        return
+    numbers = dict(_numbers(before))
+    for path, value in _numbers(after):
+        if path in numbers and value != numbers[path]:
+            yield path, value - numbers[path]
+
+
+def _numbers(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _numbers(value, f"{path}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool) and not is_counter(name):
+            yield path, value

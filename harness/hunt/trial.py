@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.storage.port.engine import Query
 from fakeserver.storage.port.oplog import OpTime
-from harness.hunt.documents import SPARED
-from harness.hunt.effects import net_changes
+from harness.hunt.documents import SPARED, net_changes
 from harness.hunt.faults import OUTAGE_SECONDS
 from harness.hunt.wire import HuntRecord
 from mongowire.system import SystemClock, TcpNetwork
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
-    from harness.hunt.documents import Contents
-    from harness.hunt.effects import Field
+    from harness.hunt.documents import Contents, Field
     from harness.hunt.places import Place, Request
     from harness.hunt.program import Ended, Programs
     from harness.hunt.wire import Strike

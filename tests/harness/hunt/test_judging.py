@@ -9,7 +9,7 @@ import pytest
 from hunted import CLEAN, INSERT, PAY, asked, baseline, outcome
 
 from harness.hunt.baseline import BaselineError
-from harness.hunt.effects import Field
+from harness.hunt.documents import Field
 from harness.hunt.faults import BY_NAME
 from harness.hunt.findings import Trial, grouped
 from harness.hunt.judging import Judgement, Kind, judge, story

@@ -394,8 +394,8 @@ ONE_WAY: Final = frozenset(
     | {"max-connecting", "max-pool-size", "not-cleared", "one-request", "pool-log", "pool-options"}
     | {"retargeting", "socket", "told-attempts", "told-interruption", "unacknowledged"}
 )
-"""Oracles without a history that they must report and one that they must not: wrong drivers of the catalogue
-break their rules in drawn schedules, and ours keeps them there."""
+"""Oracles without a history that they must report and one that they must not; `tests/support/heard.py` looks
+for a wrong driver of the catalogue that breaks the rule of one in drawn schedules."""
 
 
 def test_every_oracle_is_tested_both_ways() -> None:
