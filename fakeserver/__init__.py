@@ -33,7 +33,7 @@ __all__ = [
 
 _AT_FIRST_USE: Final = {
     "BackgroundCluster": "fakeserver.assembly.background",
-    "load_scenario": "fakeserver.control.scenario.loader",
+    "load_scenario": "fakeserver.control.scenario.building",
 }
 """The modules that are imported when they are asked for: they bring asyncio with them, and YAML."""
 
