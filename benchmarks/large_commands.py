@@ -36,6 +36,7 @@ def _commands(size: int) -> dict[str, list[Any]]:
         [{"q": {"n": n}, "limit": 1} for n in range(size // 100)],
     )
     documents = [{"x": n} for n in range(size)]
+    chunks = [{"files_id": 1, "n": n, "data": b"x"} for n in range(size)]
     inserts = [{"insert": 0, "document": {"n": n}} for n in range(size // 2)]
     every = {"delete": 0, "filter": {}, "multi": True}
     return {
@@ -49,6 +50,12 @@ def _commands(size: int) -> dict[str, list[Any]]:
                 {"bulkWrite": 1, "ops": inserts, "nsInfo": [{"ns": "db.made"}], "$db": "admin"},
             ),
             (_FILL, {"bulkWrite": 1, "ops": [every], "nsInfo": [{"ns": "db.copy"}], "$db": "admin"}),
+        ],
+        "cloneCollectionAsCapped": [
+            (
+                ({"drop": "copy"},),
+                {"cloneCollectionAsCapped": "many", "toCollection": "copy", "size": 1 << 30},
+            )
         ],
         "collMod": [
             {"collMod": "many", "validator": {"$or": [{"n": n} for n in range(size // 10)]}},
@@ -102,6 +109,12 @@ def _commands(size: int) -> dict[str, list[Any]]:
             )
         ],
         "explain": [{"explain": {"find": "many", "filter": {"g": 1}}, "verbosity": "executionStats"}],
+        "filemd5": [
+            (
+                ({"drop": "fs.chunks"}, {"insert": "fs.chunks", "documents": chunks}),
+                {"filemd5": 1, "root": "fs"},
+            )
+        ],
         "find": [
             find,
             {**find, "filter": {"g": {"$gt": 50}}},
@@ -157,4 +170,5 @@ def _commands(size: int) -> dict[str, list[Any]]:
             (_FILL, {"update": "copy", "updates": [{"q": {}, "u": [{"$set": {"z": "$n"}}], "multi": True}]}),
         ],
         "validate": [{"validate": "many"}],
+        "validateDBMetadata": [{"validateDBMetadata": 1, "apiParameters": {"version": "1"}}],
     }

@@ -46,6 +46,8 @@ testDeprecationInVersion2 testVersion2 whatsmyuri waitForFailPoint flushRouterCo
 balancerStatus balancerStop enableSharding listShards checkMetadataConsistency shardCollection
 connPoolStats getParameter setParameter createSearchIndexes dropSearchIndex updateSearchIndex
 listSearchIndexes configureFailPoint createUser updateUser dropUser createRole updateRole dropRole
+autoCompact cleanupStructuredEncryptionData compactStructuredEncryptionData dropConnections
+getClusterParameter setClusterParameter lockInfo planCacheSetFilter planCacheListFilters planCacheClearFilters
 grantRolesToUser revokeRolesFromUser grantRolesToRole revokeRolesFromRole grantPrivilegesToRole
 revokePrivilegesFromRole rolesInfo usersInfo dropAllUsersFromDatabase dropAllRolesFromDatabase
 """
@@ -63,6 +65,7 @@ NONE_NEEDED: Final[dict[str, str]] = {
     ),
     "stage $changeStreamSplitLargeEvent": "it has a case of $changeStream",
     "stage $listSessions": _NOTHING_LARGE,
+    "stage $listClusterCatalog": _NOTHING_LARGE,
     "stage $shardedDataDistribution": _NOTHING_LARGE,
     "stage $listSearchIndexes": _NOTHING_LARGE,
     "query operator $text": "it has cases of its own",

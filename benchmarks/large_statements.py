@@ -52,6 +52,10 @@ def _stages(size: int) -> dict[str, tuple[Any, list[Any]]]:
         "$graphLookup": ("hundred", [graph]),
         "$unionWith": ("many", ["many", {"coll": "many", "pipeline": [{"$match": {"g": 1}}]}]),
         "$facet": ("many", [{"a": [{"$count": "n"}], "b": [{"$sort": {"n": -1}}, {"$count": "n"}]}]),
+        "$rankFusion": (
+            "many",
+            [{"input": {"pipelines": {"up": [{"$sort": {"n": 1}}], "down": [{"$sort": {"n": -1}}]}}}],
+        ),
         "$sample": ("many", [{"size": size // 2}, {"size": 5}]),
         "$sortByCount": ("many", ["$n", "$s"]),
         "$bucket": (

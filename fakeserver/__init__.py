@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fakeserver.access.users import UserSpec
-from fakeserver.assembly.assembling import Starting, start
+from fakeserver.access import UserSpec
+from fakeserver.assembly import Starting, start
 from fakeserver.deployment.spec import ClusterSpec, MemberSpec, TlsSpec, Topology
 from mongowire.package import face
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from bson import Binary
 
+    from fakeserver.access import UserSpec
     from fakeserver.access.privileges import Privilege
     from fakeserver.access.scram import ScramKeys
     from mongowire.ports import Rng
@@ -329,26 +330,3 @@ class UserStore:
 
 
 # A user that a deployment is started with.
-
-
-@dataclass(frozen=True, slots=True)
-class UserSpec:
-    """A user that a deployment is started with.
-
-    `db` is the database that it belongs to (`authSource`), `$external` for one that comes with a client
-    certificate and has no password. `roles` are names on that database (on admin, where it has no
-    such role), or documents `{role, db}`.
-    """
-
-    name: str
-    password: str | None = field(default=None, repr=False)
-    db: str = "admin"
-    roles: Sequence[str | Mapping[str, str]] = ("root",)
-    mechanisms: tuple[str, ...] = ("SCRAM-SHA-1", "SCRAM-SHA-256")
-
-    def __post_init__(self) -> None:
-        """Refuse a user that no server would store."""
-        if not self.name:
-            raise ValueError("a user's name must not be empty")
-        if (self.password is None) != (self.db == "$external"):
-            raise ValueError(f"user {self.name!r}: a password is for every database but $external")

@@ -12,7 +12,7 @@ and a connection is decided here and nowhere else.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from fakeserver.admission.controls import CORES, AdmissionControl
 from fakeserver.commands.default_table import commands_of
@@ -30,7 +30,6 @@ from fakeserver.deployment.records.journal import Journal, JournalFile
 from fakeserver.deployment.records.record import Origin
 from fakeserver.deployment.replication.history import History
 from fakeserver.deployment.shard_clients import Shards
-from fakeserver.deployment.spec import ClusterSpec
 from fakeserver.network.balancer import LoadBalancer
 from fakeserver.network.connection import Connection
 from fakeserver.network.fault_injector import FaultInjector
@@ -58,12 +57,11 @@ from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Generator, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Sequence
 
-    from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.doors import Served
     from fakeserver.deployment.shard import Shard
+    from fakeserver.deployment.spec import ClusterSpec
     from fakeserver.request.context import RequestContext
     from fakeserver.storage.port.engine import StorageEngine
     from mongowire.ports import Clock, Network, Rng
@@ -232,78 +230,3 @@ def log_bug(request: RequestContext, bug: Exception) -> None:
 # The start of a deployment: what `fakeserver.start` returns.
 #
 # What a server is made of is imported when one starts: who imports `fakeserver` may want a spec and no more.
-
-
-def start(
-    spec: ClusterSpec | Scenario,
-    *,
-    network: Network | None = None,
-    clock: Clock | None = None,
-    rng: Rng | None = None,
-    log_sink: Callable[[str], None] | None = None,
-) -> Starting:
-    """Start what `spec` describes, in an `async with`, or awaited for the running cluster.
-
-    Of a scenario its data, rules and faults are in force, and its timeline begins, before anybody can connect
-    by the URI. What the deployment refuses of it raises `ScenarioFileError`.
-
-    The ports default to TCP, the system clock, and an `rng` with the seed of the spec; `log_sink` gets each
-    line of the servers' logs. Awaiting raises `OSError` when a port is taken, and `CommandError` for a server
-    parameter that a server would refuse; who awaits must `await cluster.stop()`.
-    """
-    return Starting(spec, network=network, clock=clock, rng=rng, log_sink=log_sink)
-
-
-def spec_of(described: ClusterSpec | Scenario) -> ClusterSpec:
-    """Return the description of a deployment. Raises `TypeError` for what is none."""
-    spec = described if isinstance(described, ClusterSpec) else getattr(described, "spec", None)
-    if not isinstance(spec, ClusterSpec):
-        raise TypeError(
-            f"a deployment is described by a ClusterSpec or a scenario, not by {described!r}:"
-            " ClusterSpec.replica_set(3), or load_scenario(…)"
-        )
-    return spec
-
-
-class Starting:
-    """A deployment that is about to start."""
-
-    def __init__(self, spec: ClusterSpec | Scenario, **ports: Any) -> None:
-        self._scenario = None if isinstance(spec, ClusterSpec) else spec
-        self._spec = spec_of(spec)
-        self._ports = ports
-        self._cluster: Cluster | None = None
-
-    async def _start(self) -> Cluster:
-        from fakeserver.assembly.assembling import assemble  # noqa: PLC0415 - it imports the whole server
-
-        self._cluster = assemble(self._spec, **self._ports)
-        cluster = await self._cluster.start()
-        if self._scenario is not None:
-            try:
-                await self._scenario.begin(cluster)
-            except BaseException:
-                await cluster.stop()
-                raise
-        return cluster
-
-    def __await__(self) -> Generator[Any, None, Cluster]:
-        return self._start().__await__()
-
-    def __enter__(self) -> NoReturn:
-        raise TypeError(
-            "fakeserver.start is for `async with`; without an event loop, use"
-            " `with fakeserver.BackgroundCluster(spec) as server`"
-        )
-
-    def __exit__(self, *_: object) -> None:
-        """Be found by `with`, which looks for it before it enters."""
-
-    async def __aenter__(self) -> Cluster:
-        return await self._start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._cluster is not None:
-            await self._cluster.stop()

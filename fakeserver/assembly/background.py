@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
-from fakeserver.assembly.assembling import spec_of, start
+from fakeserver.assembly import spec_of, start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence

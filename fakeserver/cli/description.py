@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
-from fakeserver.access.users import UserSpec
+from fakeserver.access import UserSpec
 from fakeserver.cli.command import ServeOptions, options_of
 from fakeserver.cli.options import DEFAULT_MEMBERS, DEFAULT_MONGOS, REMOTE, TOPOLOGIES
 from fakeserver.deployment.spec import (

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.users import UserSpec
+from fakeserver.access import UserSpec
 from fakeserver.profile import DEFAULT_PROFILE, Profile
 
 if TYPE_CHECKING:

@@ -172,7 +172,7 @@ def schema(minor: int, *, format_name: str | None, server: bool, adapter: bool) 
 def convert(paths: tuple[Path, ...], *, only_check: bool) -> ExitCode:
     """Write each YAML scenario in PATHS (files or folders) as JSON, too, beside it.
 
-    The names of files that changed are printed. A file that cannot be used ends the to_json with exit code 2,
+    The names of files that changed are printed. A file that cannot be used ends the command with exit code 2,
     before anything is written.
     """
     copies: dict[Path, str] = {}

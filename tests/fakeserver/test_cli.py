@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from pymongo import MongoClient
 
-from fakeserver.access.users import UserSpec
+from fakeserver.access import UserSpec
 from fakeserver.cli.command import options_of
 from fakeserver.cli.description import spec_of
 from fakeserver.cli.options import OPTIONS

@@ -62,7 +62,7 @@ _WIDE = (
 _ROOT = [{"role": "root", "db": "admin"}]
 _BOTH = ["read", {"role": "read", "db": "other"}]
 _UPDATE = {"updates": [{"q": {}, "u": {"$set": {"a": 1}}}]}
-_UPSERT = [{"q": {}, "u": {"$set": {"a": 1}}, "upsert": 1.0}]
+_UPSERT = [{"q": {}, "u": {"$set": {"a": 1}}, "upsert": True}]
 _VIEW = {"viewOn": "d", "pipeline": [{"$lookup": {"from": "e", "as": "e", "pipeline": []}}]}
 _SEES = "find@d find@e"
 _BULK = {"nsInfo": [{"ns": "DB.c"}, {"ns": "other.d"}]}
@@ -127,7 +127,7 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
         _aggregate("", {"$listLocalSessions": {"users": [{"user": "x", "db": "db"}]}}, on=1),
         _aggregate("listSessions@cluster", {"$listLocalSessions": {"allUsers": True}}, on=1),
         _aggregate("", {"$listSessions": {}}, on="system.sessions"),
-        _aggregate("listSessions@cluster", {"$listSessions": {"allUsers": 1}}, on="system.sessions"),
+        _aggregate("listSessions@cluster", {"$listSessions": {"allUsers": True}}, on="system.sessions"),
         _aggregate("listSessions@cluster", {"$listSessions": {"users": [{"user": "y", "db": "db"}]}}),
     ),
     "authenticate": (Shape({"authenticate": 1}),),
@@ -140,11 +140,11 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
         _bulk("insert@c", {"insert": 0.0, **_INSERT_OP}),
         _bulk("insert@c", {"insert": Int64(0), **_INSERT_OP}),
         _bulk("insert@c", {"insert": Decimal128("0"), **_INSERT_OP}),
-        _bulk("insert@other.d", {"insert": Decimal128("1.5"), **_INSERT_OP}),
+        _bulk("insert@other.d", {"insert": 1, **_INSERT_OP}),
         _bulk("update@c", {"update": 0.0, "filter": {}, "updateMods": {"$set": {"a": 1}}}),
         _bulk(
             "update@c insert@c",
-            {"update": 0, "filter": {}, "updateMods": {"$set": {"a": 1}}, "upsert": Decimal128("1")},
+            {"update": 0, "filter": {}, "updateMods": {"$set": {"a": 1}}, "upsert": True},
         ),
         _bulk("remove@c", {"delete": 0, "filter": {}}),
         _bulk("remove@c insert@other.d", {"delete": 0, "filter": {}}, {"insert": 1.0, **_INSERT_OP}),

@@ -162,7 +162,7 @@ def _data_distribution(ctx: CommandContext, ns: Namespace, _argument: Any) -> li
     return found
 
 
-_CATALOG: Final = Fields.of(*(Field(name, "boolean") for name in ("shards", "balancingConfiguration")))
+_CATALOG: Final = Fields.of(*(Field(name, "strictBool") for name in ("shards", "balancingConfiguration")))
 
 
 def _cluster_catalog(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.access.users import UserSpec
+from fakeserver.access import UserSpec
 from fakeserver.commands.default_table import default_table
 from fakeserver.control.scenario import triggers
 from fakeserver.control.scenario.loader import (

@@ -37,7 +37,7 @@ RANK_CONSTANT: Final = 60
 _FIELDS: Final = Fields.of(
     Field("input", "object", required=True, of=Fields.of(Field("pipelines", "object", required=True))),
     Field("combination", "object", of=Fields.of(Field("weights", "object", required=True))),
-    Field("scoreDetails", "boolean"),
+    Field("scoreDetails", "strictBool"),
 )
 _SELECTING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample", "$geoNear"})
 _RANKING: Final = frozenset({"$sort", "$geoNear"})

@@ -17,7 +17,7 @@ from driver.editions import EDITION_2026_07_08
 from driver.errors import DriverError, NetworkError, ServerError, ServerSelectionError, WaitQueueTimeoutError
 from driver.transaction import Transaction
 from fakeserver import ClusterSpec
-from fakeserver.access.users import UserSpec
+from fakeserver.access import UserSpec
 from harness.sim import run_virtual
 from mongowire.codes import Label
 

@@ -141,7 +141,7 @@ def test_what_a_role_cannot_have_is_refused(command: dict[str, Any], code: int, 
     ("stages", "needed"),
     [
         ([{"$match": {}}], [on("c", "find")]),
-        ([{"$lookup": {"from": "d", "as": "d"}}], [on("c", "find"), on("d", "find")]),
+        ([{"$lookup": {"from": "d", "pipeline": [], "as": "d"}}], [on("c", "find"), on("d", "find")]),
         ([{"$unionWith": "d"}], [on("c", "find"), on("d", "find")]),
         ([{"$facet": {"a": [{"$unionWith": {"coll": "d"}}]}}], [on("c", "find"), on("d", "find")]),
         ([{"$collStats": {"count": {}}}], [on("c", "collStats")]),

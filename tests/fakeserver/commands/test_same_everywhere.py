@@ -47,6 +47,8 @@ ELSEWHERE = {
     *("filter $near", "filter $nearSphere", "filter $geoNear"),
 }
 """What another draw of the same dice, a script, or an index answers, and metadata, which a find alone has."""
+BELOW = {16610: 4848403, 40400: 5911200, 5787902: 7548606, 5787908: 7548606, 2: 4848401}
+"""Codes of expressions, and those of a `$group` that the query engine below the pipeline runs."""
 NOT_WITHIN = {"$facet", "$geoNear", "$sample"}
 """Stages that another stage does not hold, or that have another answer each time."""
 
@@ -67,7 +69,7 @@ def answer(make: Callable[[], Any]) -> Answer:
     try:
         return Answer(("value", bson.encode({"r": make()})))
     except CommandError as error:
-        return Answer(("code", int(error.code)))
+        return Answer(("code", BELOW.get(int(error.code), int(error.code))))
 
 
 def found(server: Server, command: Document) -> list[Document]:

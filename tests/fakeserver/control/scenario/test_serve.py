@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pymongo import MongoClient
 
-from fakeserver.access.users import UserSpec
+from fakeserver.access import UserSpec
 from fakeserver.cli.command import options_of
 from fakeserver.cli.description import scenario_of
 from fakeserver.cli.program import main
