@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from mongowire.codes import ErrorCode
+_BAD_VALUE: Final = 2  # by number: who imports a description does without the table of codes
+_BSON_OBJECT_TOO_LARGE: Final = 10334
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Profile:
     @cached_property  # asked for each document that is inserted
     def too_large(self) -> int:
         """The code of a document that is too large to be inserted (another since 8.2)."""
-        return ErrorCode.BSON_OBJECT_TOO_LARGE if self.max_wire_version >= WIRE_82 else ErrorCode.BAD_VALUE
+        return _BSON_OBJECT_TOO_LARGE if self.max_wire_version >= WIRE_82 else _BAD_VALUE
 
     @cached_property  # asked for each document that is inserted
     def stores_dollar_fields(self) -> bool:

@@ -156,6 +156,7 @@ class Client:
         self.options, self.publish, self.jitter, self.bugs = options, publish, jitter, frozenset(bugs)
         self.pools = {address: Pool(self, address) for address in seeds}
         self.sessions: list[Document] = []
+        self.cluster_time: Document = {}
         self.discovering = threading.Lock()
         self.discovered = 0.0
 
@@ -228,6 +229,8 @@ class Client:
             try:
                 pool = self.select(mode, deprioritized)
                 more: Document = {"lsid": {"id": bson.Binary.from_uuid(session["id"])}}
+                if self.cluster_time and pool.kind != "standalone":
+                    more["$clusterTime"] = self.cluster_time
                 if numbered and pool.kind != "standalone":
                     more["txnNumber"] = Int64(session["number"])
                 reply = self.attempt(pool, database, command | more)
@@ -243,6 +246,8 @@ class Client:
                 retries += 1
                 if not retryable or not pool or retries > allowed:
                     raised.labels = set() if "no-labels" in self.bugs else raised.labels
+                    if error.reply:  # a session that met a network error is dropped
+                        self.sessions.append(session)
                     raise raised from None
                 if overloaded and "no-backoff" not in self.bugs:
                     base = (error.reply.get("baseBackoffMS") or 100) / 1000
@@ -277,7 +282,9 @@ class Client:
             connection = pool.check_out()
             self.publish("commandStartedEvent", {**fields, "command": {**command, "$db": database}})
             reply = connection.send(database, command, number)
+            self.gossip(reply)
         except ToyError as error:
+            self.gossip(error.reply)
             if connection and error.reply.get("ok"):
                 self.publish("commandSucceededEvent", {**fields, "reply": error.reply})
             elif connection:
@@ -293,6 +300,12 @@ class Client:
         finally:
             if connection:
                 pool.check_in(connection)
+
+    def gossip(self, reply: Document) -> None:
+        """Keep the newest cluster time that a server has told of."""
+        told: Document = reply.get("$clusterTime") or {}
+        if told and (not self.cluster_time or told["clusterTime"] > self.cluster_time["clusterTime"]):
+            self.cluster_time = told
 
     def close(self) -> None:
         """End the sessions, without a second attempt, and close the connections."""

@@ -42,10 +42,10 @@ table = CommandTable()
 _INT32_MAX: Final = 2**31 - 1
 _NO_OP_ID: Final = 26823
 _PROFILE_LEVELS: Final = (0, 1, 2)
-_CURRENT_OP: Final = Fields.of(
-    *(Field(name, "bool") for name in ("allUsers", "idleConnections", "idleCursors", "idleSessions")),
-    *(Field(name, "bool") for name in ("localOps", "backtrace", "truncateOps", "targetAllNodes")),
-)
+_CURRENT_OP: Final = frozenset({
+    *("allUsers", "idleConnections", "idleCursors", "idleSessions"),
+    *("localOps", "backtrace", "truncateOps", "targetAllNodes"),
+})  # fmt: skip
 
 
 @table.command("currentOp", kind="internal", admin_only=True)
@@ -61,8 +61,8 @@ def current_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
-    """Return what `$currentOp` does, with its options. Raises `CommandError` 9 or 14."""
-    _check_switches(switches)
+    """Return what `$currentOp` does, with its options. Raises `CommandError` 9, 14 or 40415."""
+    _check_switches(ctx, switches)
     all_users = switches.get("allUsers", False)
     found = list(_active(ctx, all_users=all_users))
     if switches.get("idleConnections", False):
@@ -74,23 +74,30 @@ def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
     return found
 
 
-def _check_switches(switches: Any) -> None:
+def _check_switches(ctx: CommandContext, switches: Any) -> None:
     if not isinstance(switches, dict):
         raise CommandError(
-            ErrorCode.FAILED_TO_PARSE,
+            ErrorCode.TYPE_MISMATCH,
             f"$currentOp options must be specified in an object, but found: {type_name(switches)}",
         )
-    for name in switches:
-        if name not in _CURRENT_OP.by_name:
+    for name, value in switches.items():
+        if name not in _CURRENT_OP:
             raise CommandError(
-                ErrorCode.FAILED_TO_PARSE, f"Unrecognized option '{name}' in $currentOp stage."
+                ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field '$currentOp.{name}' is an unknown field."
             )
-        if not isinstance(switches[name], bool):
+        if not isinstance(value, bool):
             raise CommandError(
-                ErrorCode.FAILED_TO_PARSE,
-                f"The '{name}' parameter of the $currentOp stage must be a boolean value, but found:"
-                f" {type_name(switches[name])}",
+                ErrorCode.TYPE_MISMATCH,
+                f"BSON field '$currentOp.{name}' is the wrong type '{type_name(value)}', expected type"
+                " 'bool'",
             )
+    if switches.get("targetAllNodes", False):
+        if not ctx.node.is_mongos:
+            message = "$currentOp supports targetAllNodes parameter only for sharded clusters"
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
+        if switches.get("localOps", False):
+            message = "$currentOp supports either localOps or targetAllNodes, not both"
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, message)
 
 
 def _active(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]:

@@ -163,10 +163,21 @@ def test_each_format_has_a_schema_for_editors(name: str, pushbackd: Any) -> None
 EXAMPLE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 
 
+def examples_of(page: Path) -> list[str]:
+    """Return the documents in a page; one that begins with a case goes on with the scenario before it."""
+    found: list[str] = []
+    for example in EXAMPLE.findall(page.read_text()):
+        if example.startswith("  - description:") and found:
+            found[-1] += example
+        else:
+            found.append(example)
+    return found
+
+
 def test_whole_scenarios_in_the_documents_are_sound(tmp_path: Path) -> None:
     found = 0
     for page in sorted(DOCS.rglob("*.md")):
-        for index, example in enumerate(EXAMPLE.findall(page.read_text())):
+        for index, example in enumerate(examples_of(page)):
             path = tmp_path / f"{page.stem}-{index}.yml"
             path.write_text(example)
             if "\ntests:" in example and is_scenario(path, servers=True):
