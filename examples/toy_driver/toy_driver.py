@@ -301,7 +301,7 @@ class Client:
             if connection:
                 pool.check_in(connection)
 
-    def gossip(self, reply: Document) -> None:
+    def gossip(self, reply: Mapping[str, Any]) -> None:
         """Keep the newest cluster time that a server has told of."""
         told: Document = reply.get("$clusterTime") or {}
         if told and (not self.cluster_time or told["clusterTime"] > self.cluster_time["clusterTime"]):
