@@ -78,7 +78,7 @@ def found(page: Page, address: str, words: str) -> list[str]:
         ("blackhole", "FAULTS"),
         ("limitations", "LIMITS"),
         ("flaky", "FLAKES"),
-        ("overload", "RECIPES"),
+        ("overload", "FAULTS"),
     ],
 )
 def test_a_word_of_the_field_leads_to_the_guides(page: Page, address: str, word: str, wanted: str) -> None:
