@@ -34,7 +34,7 @@ from fakeserver.idl.fields import Field, Fields, first_argument, type_name, whol
 from fakeserver.profile import WIRE_50, WIRE_70, WIRE_80
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.store.catalog import VIEWS
+from fakeserver.storage.store.catalog import VIEWS, not_on_view
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.stored import Stored
 from fakeserver.storage.values.types import MISSING, is_number, order
@@ -135,9 +135,7 @@ def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         raise CommandError(ErrorCode.BAD_VALUE, "only one of min or max specified")
     collection = ctx.catalog.get(ns)
     if collection is not None and collection.is_view:
-        raise CommandError(
-            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
-        )
+        raise not_on_view(ns)
     estimate = command.get("estimate", False)
     stats = ctx.catalog.engine.stats(ns)
     size, count = stats.size, stats.count

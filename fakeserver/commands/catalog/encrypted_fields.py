@@ -22,6 +22,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, type_name
 from fakeserver.profile import WIRE_60, WIRE_80
+from fakeserver.storage.store.catalog import not_on_view
 from fakeserver.storage.values.types import exact, is_number, order
 from mongowire.codes import ErrorCode
 
@@ -183,9 +184,7 @@ def _compact(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"Collection '{ns}' does not exist")
     if collection.is_view:
-        raise CommandError(
-            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
-        )
+        raise not_on_view(ns)
     encrypted = collection.options.get("encryptedFields")
     if encrypted is None:
         raise CommandError(_NOT_ENCRYPTED, "Target namespace is not an encrypted collection")

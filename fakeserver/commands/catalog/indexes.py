@@ -33,6 +33,7 @@ from fakeserver.idl.fields import Field, Fields, whole
 from fakeserver.profile import WIRE_60
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.plans.index_keys import is_id_key
+from fakeserver.storage.store.catalog import not_on_view
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.types import is_number
 from mongowire.codes import ErrorCode
@@ -258,9 +259,7 @@ def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"ns does not exist: {ns}")
     if collection.is_view:
-        raise CommandError(
-            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
-        )
+        raise not_on_view(ns)
     shown: list[Document] = [dict(index.document) for index in collection.indexes.values()]
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
     return first_batch(ctx, Cursor(ns, deque(shown), request, counted=True), size)

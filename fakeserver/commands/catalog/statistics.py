@@ -23,6 +23,7 @@ from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, truth
+from fakeserver.storage.store.catalog import not_on_view
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -86,9 +87,7 @@ def coll_stats(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = namespace(ctx, request)
     collection = ctx.catalog.get(ns)
     if collection is not None and collection.is_view:
-        raise CommandError(
-            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
-        )
+        raise not_on_view(ns)
     return {"ns": str(ns), **collection_stats(ctx, ns, scale=request.get("scale", 1))}
 
 

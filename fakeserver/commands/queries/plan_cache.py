@@ -28,7 +28,7 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument, type_name
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.store.catalog import IndexFilter
+from fakeserver.storage.store.catalog import IndexFilter, not_on_view
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.sorting import check_sort
@@ -119,9 +119,7 @@ def _collection(ctx: CommandContext, command: Mapping[str, Any]) -> Collection |
     ns = namespace(ctx, command)
     collection = ctx.catalog.get(ns)
     if collection is not None and collection.kind != "collection":
-        raise CommandError(
-            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
-        )
+        raise not_on_view(ns)
     return collection
 
 

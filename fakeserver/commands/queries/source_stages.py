@@ -23,6 +23,7 @@ from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of
 from fakeserver.storage.port.engine import Namespace, Scope
 from fakeserver.storage.stages.lookup import compile_documents
+from fakeserver.storage.store.catalog import not_on_view
 from fakeserver.storage.values.types import copy_value, is_object, type_name
 from mongowire.codes import ErrorCode
 
@@ -57,9 +58,7 @@ def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
     source, _view, collection = ctx.catalog.resolve(ns)
     # A view stores nothing: of its statistics only the latencies are its own.
     if collection is not None and ctx.catalog.get(ns) is not collection and "storageStats" in argument:
-        raise CommandError(
-            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection"
-        )
+        raise not_on_view(ns)
     found: Document = {"ns": str(ns), "host": ctx.node.address, "localTime": ctx.utc()}
     config = ctx.node.cluster.config if ctx.node.is_mongos else None
     if config is not None:

@@ -397,7 +397,7 @@ def _read_by(view: Namespace, options: Mapping[str, Any]) -> list[Namespace]:
 
 
 def not_on_view(ns: Namespace) -> WriteError:
-    """Return the error for a write to a view."""
+    """Return the error for a write to a view, and for a question about what it stores."""
     return WriteError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection")
 
 
