@@ -2,9 +2,9 @@
 
 Every candidate is played with several seeds, at the capacity that the operator names and at one that is lower
 by a margin, for nobody knows it exactly. The lowest rate whose worst run answers nearly as much as that of
-any is the advice: a higher one only lengthens the queue. A large
-deployment is played at a smaller size with the same load for each of its parts, so that the question takes
-seconds: chance then weighs more than it would, and the interval that is told is rather too wide.
+any is the advice: a higher one only lengthens the queue. A large deployment is played at a smaller size with
+the same load for each of its parts, so that the question takes seconds: chance then weighs more than it
+would, and the interval that is told is rather too wide.
 """
 
 from __future__ import annotations
@@ -187,6 +187,10 @@ class Candidate:
 
     rate: int | None
     runs: Sequence[LimiterRun]
+
+    @property
+    def name(self) -> str:
+        return "none" if self.rate is None else f"{self.rate:,}"
 
     @property
     def worst(self) -> float:
@@ -377,7 +381,7 @@ class Sizing:
         """Return a row of texts for each candidate, under `HEADINGS`."""
         return [
             (
-                "none" if each.rate is None else f"{each.rate:,}",
+                each.name,
                 _whole(each.worst),
                 _whole(each.mean),
                 _whole(each.best),
@@ -394,16 +398,15 @@ class Sizing:
         """
         candidates, advised = self.candidates, self.advised.rate
         most = max(each.best for each in candidates) or 1.0
-        names = ["none" if each.rate is None else f"{each.rate:,}" for each in candidates]
-        said = [f"{_whole(each.worst)} to {_whole(each.best)}" for each in candidates]
-        name, told = max(map(len, names)), max(map(len, said))
+        name = max(len(each.name) for each in candidates)
+        told = max(len(each.interval) for each in candidates)
         room = max(8, min(50, width - name - told - 4))
         lines = []
-        for each, shown, words in zip(candidates, names, said, strict=True):
+        for each in candidates:
             full, shaded = round(each.worst / most * room), round(each.best / most * room)
             bar = "█" * full + "░" * (shaded - full)
             mark = ">" if each.rate == advised and self.is_needed else " "
-            lines.append(f"{mark} {shown:>{name}} {bar:{room}} {words}".rstrip())
+            lines.append(f"{mark} {each.name:>{name}} {bar:{room}} {each.interval}".rstrip())
         return lines
 
     # As a picture

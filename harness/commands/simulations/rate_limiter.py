@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -84,19 +84,7 @@ _MOST_SEEDS: Final = 100
 @html_option
 @json_option
 def command(
-    *,
-    capacity: float,
-    peak: float,
-    usual: float | None,
-    clients: int,
-    timeout: float,
-    latency: float,
-    margin: float,
-    clients_do: str,
-    seeds: int,
-    plot: Path | None,
-    html: Path | None,
-    as_json: bool,
+    *, seeds: int, plot: Path | None, html: Path | None, as_json: bool, usual: float | None, **numbers: Any
 ) -> None:
     """Say whether a server needs its request rate limiter, at what rate, and why.
 
@@ -105,18 +93,10 @@ def command(
     server, with its reasons. Goodput is operations a second that are answered within --timeout.
     """
     check_files(plot, html)
-    usual = min(capacity / 2, peak) if usual is None else usual
+    if usual is None:
+        usual = min(numbers["capacity"] / 2, numbers["peak"])
     with bad_input(ValueError):
-        deployment = Deployment(
-            capacity=capacity,
-            peak=peak,
-            usual=usual,
-            clients=clients,
-            timeout=timeout,
-            latency=latency,
-            margin=margin,
-            clients_do=clients_do,
-        )
+        deployment = Deployment(usual=usual, **numbers)
     wanted = len(runs(deployment, seeds))
     with interruption.politely(), ExitStack() as stack:
         executor = stack.enter_context(processes(min(processors(), wanted)))
