@@ -32,6 +32,7 @@ from harness.running.discovery import BadInputError
 from harness.running.plan import Settings
 from harness.running.processes import processors
 from harness.running.result import ExitCode
+from harness.unified.errors import ScenarioError
 from mongowire.system import SystemClock
 from mongowire.whole_file import write_whole
 
@@ -95,9 +96,8 @@ def command(rule: Path, patch: Path, **given: Any) -> ExitCode:
     the rule, a case fails with the patch, or none fails without it; 2 for a file that cannot be used.
     """
     infos = drivers_named(given["adapter"])
-
     settings = Settings(time="virtual", seed=given["seed"], case_timeout=given["case_timeout"])
-    with interruption.politely(), bad_input(BadInputError):
+    with interruption.politely(), bad_input(BadInputError, ScenarioError):
         wanted, right = read_rule(rule), read_patch(patch)
         if given["specification"] is not None:
             folder.placed(wanted, given["specification"])

@@ -15,7 +15,6 @@ from harness.pages.markup import escaped
 from harness.report.picture import drawing, svg
 from harness.running.discovery import BadInputError
 from harness.running.result import ResultStatus
-from harness.unified.errors import ScenarioError
 from harness.unified.loader import read, text_of
 from harness.unified.schema import mistakes
 from mongowire.whole_file import write_whole
@@ -44,7 +43,7 @@ _LIST_ITEM: Final = re.compile(r"^(?P<margin> *)(?P<sign>[-*]|\d+\.) ")
 def write(
     folder: Path, proof: Proof, table: ObedienceTable, *, specification: Path | None, created: str
 ) -> list[str]:
-    """Write the folder, and return the names of its files. Raises OSError and BadInputError."""
+    """Write the folder, and return the names of its files. Raises OSError, BadInputError, ScenarioError."""
     files = dict(_files(proof, table, specification, created))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -60,7 +59,7 @@ def _files(
     yield "README.md", _readme(proof, table, documents, with_place=specification is not None)
     for document in documents:
         yield f"{document.path.stem}.yml", text_of(document.path)
-        yield f"{document.path.stem}.json", _json(document)
+        yield f"{document.path.stem}.json", to_json(document)
     yield "paragraph.md", f"{_wrapped(rule.says)}\n"
     if specification is not None:
         yield "specification.patch", placed(rule, specification)
@@ -77,21 +76,11 @@ def _files(
 
 
 def _scenario(path: Path) -> Marked:
-    """Read a scenario, which the schema allows. Raises BadInputError."""
-    try:
-        document = read(path)
-    except ScenarioError as error:
-        raise BadInputError(str(error)) from error
+    """Read a scenario, which the schema allows. Raises ScenarioError."""
+    document = read(path)
     if found := mistakes(document):
-        raise BadInputError(str(found[0]))
+        raise found[0]
     return document
-
-
-def _json(document: Marked) -> str:
-    try:
-        return to_json(document)
-    except ScenarioError as error:
-        raise BadInputError(str(error)) from error
 
 
 def extensions(document: Marked) -> list[str]:

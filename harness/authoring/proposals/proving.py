@@ -101,10 +101,9 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether the rule is proved."""
-        return bool(
-            self.passed and self.red_without and not self.red_with and not self.survivors and not self.stale
-        )
+        """Whether the rule is proved: without a wrong neighbour nothing is."""
+        is_shown = self.passed and self.red_without and not self.red_with
+        return bool(is_shown and self.tried and not self.survivors and not self.stale)
 
     def verdict(self) -> str:
         """Return a sentence on what is proved, and what is not."""
@@ -116,6 +115,8 @@ class Proof:
         ]
         if self.tried:
             said.append(f"{fates[Fate.FOUND]} of {len(self.tried)} wrong neighbours were found")
+        elif self.passed and not self.red_with:
+            said.append("no wrong neighbour can be made of the patch's lines")
         if fates[Fate.ALLOWED]:
             said.append(f"{fates[Fate.ALLOWED]} need not be")
         return f"{'Proved' if self.holds else 'Not proved'}: {', '.join(said)}."

@@ -19,7 +19,6 @@ from harness.authoring.mutants.mutant import VERDICTS, Change, original, path_of
 from harness.deployments import targets
 from harness.running.discovery import BadInputError
 from harness.running.plan import loaded
-from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
 from harness.unified.model import Case
 from harness.unified.schema.explanation import explain
@@ -129,7 +128,7 @@ _PATCH: Final = record(
 
 
 def read_rule(path: Path) -> Rule:
-    """Read a rule and its scenarios. Raises BadInputError, which names file, line and field."""
+    """Read a rule and its scenarios. Raises BadInputError or ScenarioError, with file, line and field."""
     document = _checked(path, _RULE)
     value: Mapping[str, Any] = document.value
     scenarios = tuple(_scenario(each) for each in document["scenarios"].items())
@@ -152,7 +151,7 @@ def read_rule(path: Path) -> Rule:
 
 
 def read_patch(path: Path) -> Patch:
-    """Read a patch and apply it to the source. Raises BadInputError, which names file, line and field."""
+    """Read a patch and apply it to the source. Raises BadInputError or ScenarioError, with line and field."""
     document = _checked(path, _PATCH)
     also = document.get("also")
     entries = [document, *(() if also is None else also.items())]
@@ -176,13 +175,10 @@ def _validator(text: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def _checked(path: Path, schema: Any) -> Marked:
-    try:
-        document = read(path)
-        problems = list(_validator("rule" if schema is _RULE else "patch").iter_errors(document.value))
-        if problems:
-            raise explain(document, problems, lambda _: schema)[0]
-    except (OSError, ScenarioError) as error:
-        raise BadInputError(str(error)) from error
+    document = read(path)
+    problems = list(_validator("rule" if schema is _RULE else "patch").iter_errors(document.value))
+    if problems:
+        raise explain(document, problems, lambda _: schema)[0]
     return document
 
 
@@ -191,11 +187,7 @@ def _scenario(name: Marked) -> Path:
     path = name.path.parent / str(name.value)
     if not path.is_file():
         raise BadInputError(f"{name.location}: {path} is no file")
-    try:
-        cases = loaded(str(path)).cases
-    except ScenarioError as error:
-        raise BadInputError(str(error)) from error
-    for case in cases:
+    for case in loaded(str(path)).cases:
         if not isinstance(case, Case):
             raise BadInputError(f"{name.location}: {path} is not in the unified test format")
         if case.flaw:

@@ -17,9 +17,11 @@ from harness.authoring.proposals.neighbours import Neighbour, neighbours
 from harness.authoring.proposals.obedience import ObedienceTable
 from harness.authoring.proposals.operators import COMMANDS
 from harness.authoring.proposals.place import Place
+from harness.authoring.proposals.proving import Fate, Proof, Tried
 from harness.authoring.proposals.rule import Patch, read_patch, read_rule
 from harness.running.discovery import BadInputError
 from harness.running.result import Result, ResultStatus
+from harness.unified.errors import ScenarioError
 from harness.unified.loader import read, read_text
 
 if TYPE_CHECKING:
@@ -227,7 +229,7 @@ tests:
 def test_a_wrong_rule_is_told_with_its_place(text: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "case.yml").write_text(CASE)
     (tmp_path / "rule.yml").write_text(text)
-    with pytest.raises(BadInputError, match=told):
+    with pytest.raises((BadInputError, ScenarioError), match=told):
         read_rule(tmp_path / "rule.yml")
 
 
@@ -246,7 +248,7 @@ def test_a_wrong_rule_is_told_with_its_place(text: str, told: str, tmp_path: Pat
 )
 def test_a_wrong_patch_is_told_with_its_place(text: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "wanted.yml").write_text(text)
-    with pytest.raises(BadInputError, match=told):
+    with pytest.raises((BadInputError, ScenarioError), match=told):
         read_patch(tmp_path / "wanted.yml")
 
 
@@ -348,6 +350,17 @@ def test_a_driver_is_judged_by_the_cases_of_the_rule(
 
 
 # --- proofs ---
+
+
+def test_a_rule_whose_patch_has_no_wrong_neighbour_is_not_proved() -> None:
+    rule = read_rule(EXAMPLES / "kill-cursors-once" / "rule.yml")
+    red, green = result("own", FAILED), result("own", PASSED)
+    proof = Proof(rule, ONCE, (), {"own": red}, {"own": green})
+    assert not proof.holds
+    assert proof.verdict().endswith("no wrong neighbour can be made of the patch's lines.")
+    proof.tried = [Tried(next(iter(named(ONCE).values())), Fate.FOUND, "f::own", "no")]
+    assert proof.holds
+    assert proof.verdict().endswith("1 of 1 wrong neighbours were found.")
 
 
 def propose(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
