@@ -628,3 +628,13 @@ def test_the_metadata_that_an_api_version_excludes_are_named() -> None:
     for db, code in (("", 28539), ("a b", 13280), ("a.b", 73)):
         command = {"validateDBMetadata": 1, "apiParameters": {"version": "1"}, "db": db}
         assert failure(server, command).code == code
+
+
+def test_a_dry_run_of_coll_mod_looks_and_changes_nothing() -> None:
+    server = Server()
+    make_index(server, {"x": 1}, "x_1", prepareUnique=True)
+    unique = {"collMod": "c", "index": {"keyPattern": {"x": 1}, "unique": True}}
+    assert server.run({**unique, "dryRun": True}) == {}
+    assert "unique" not in indexes(server)[1]
+    assert server.run(unique) == {"unique_new": True}
+    assert server.run(unique) == {}

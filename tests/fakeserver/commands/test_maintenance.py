@@ -110,6 +110,20 @@ def test_a_converted_collection_keeps_the_newest_documents_that_fit() -> None:
     play(scenario, REPLICA_SET)
 
 
+@pytest.mark.parametrize("command", ["convertToCapped", "cloneCollectionAsCapped"])
+def test_a_capped_collection_made_of_another_has_its_size_and_no_number_of_documents(command: str) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"create": "c", "capped": True, "size": 4096, "max": 3, "$db": "db"})
+        target = {"toCollection": "d"} if command == "cloneCollectionAsCapped" else {}
+        await talker.ok({command: "c", **target, "size": 8192, "$db": "db"})
+        names = {"filter": {"name": target.get("toCollection", "c")}}
+        (made,) = (await talker.ok({"listCollections": 1, **names, "$db": "db"}))["cursor"]["firstBatch"]
+        assert made["options"] == {"capped": True, "size": 8192}
+
+    play(scenario, STANDALONE)
+
+
 def test_a_collection_is_cloned_as_a_capped_one_and_stays() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

@@ -59,6 +59,26 @@ def test_a_query_of_the_shape_uses_the_indexes_left_to_it_whatever_its_hint(
     play(scenario, STANDALONE)
 
 
+def test_a_shape_has_the_collation_of_its_collection_unless_the_query_has_one() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        french, english = {"locale": "fr"}, {"locale": "en"}
+        await talker.ok({"create": "c", "collation": french, "$db": "db"})
+        for collation in ({}, {"collation": english}):
+            await talker.ok(
+                {"planCacheSetFilter": "c", "query": {"a": 1}, "indexes": ["x"], **collation, "$db": "db"}
+            )
+        listed = await talker.ok({"planCacheListFilters": "c", "$db": "db"})
+        assert [each.get("collation", {}).get("locale") for each in listed["filters"]] == [None, "en"]
+        await talker.ok({"planCacheClearFilters": "c", "query": {"a": 1}, "collation": french, "$db": "db"})
+        for collation, is_set in ((french, False), (english, True)):
+            command = {"find": "c", "filter": {"a": 2}, "collation": collation}
+            planner = (await talker.ok({"explain": command, "$db": "db"}))["queryPlanner"]
+            assert planner["indexFilterSet"] is is_set
+
+    play(scenario, STANDALONE)
+
+
 def test_where_no_index_is_left_the_collection_is_read_and_other_shapes_are_left_alone() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await _prepared(deployment)
