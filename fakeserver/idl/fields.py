@@ -215,7 +215,7 @@ class Field:
         if not isinstance(value, list):
             return
         expected = "object" if isinstance(self.of, Fields) else str(self.of)
-        if None in value and expected != "object":
+        if expected != "object" and None in value:
             value[:] = [element for element in value if element is not None]
         elements = enumerate(value)
         for index, element in interruptible(elements) if len(value) > _MANY else elements:

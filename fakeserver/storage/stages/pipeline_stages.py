@@ -577,25 +577,15 @@ def _check_within_facet(stage: Mapping[str, Any]) -> None:
 
 _NOT_BELOW_FACETS: Final = frozenset({"$collStats", "$facet", "$geoNear", "$indexStats", "$planCacheStats"})
 _NOT_IN_FACETS: Final = {
-    **dict.fromkeys(
-        (
-            *("$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents"),
-            *(
-                "$facet",
-                "$geoNear",
-                "$indexStats",
-                "$listCatalog",
-                "$listLocalSessions",
-                "$listSampledQueries",
-            ),
-            *("$merge", "$out", "$planCacheStats", "$querySettings", "$queryStats"),
-            *("$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch"),
-        ),
-        40600,
-    ),
+    **dict.fromkeys((
+        "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents", "$facet",
+        "$geoNear", "$indexStats", "$listCatalog", "$listLocalSessions", "$listSampledQueries", "$merge",
+        "$out", "$planCacheStats", "$querySettings", "$queryStats", "$search", "$searchMeta",
+        "$shardedDataDistribution", "$vectorSearch",
+    ), 40600),
     "$listSessions": ErrorCode.INVALID_NAMESPACE,
     "$listClusterCatalog": 9621301,
-}
+}  # fmt: skip
 """Stages that no facet may hold, with the code of each."""
 
 
