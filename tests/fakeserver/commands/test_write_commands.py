@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Int64, ObjectId, Timestamp
+from bson import Binary, Int64, ObjectId, Timestamp
 from data_commands import Server
 
 from fakeserver.errors import CommandError
@@ -505,3 +505,27 @@ def test_what_is_no_update_fails_the_command_before_any_statement_runs(
         error = failure(server, command, db=db)
         assert (error.code, error.message) == (code, message)
     assert server.documents("c") == [{"_id": 1}]
+
+
+def test_a_replacement_without_the_id_is_a_change_even_if_it_is_the_same() -> None:
+    server = Server()
+    server.fill("c", {"_id": 1, "a": 1})
+    for replacement, modified in (({"a": 1}, 1), ({"_id": 1, "a": 1}, 0)):
+        reply = server.run({"update": "c", "updates": [{"q": {"_id": 1}, "u": replacement}]})
+        assert (reply["n"], reply["nModified"]) == (1, modified)
+
+
+def test_each_operation_of_a_bulk_write_looks_at_the_uuid_of_its_collection() -> None:
+    server = Server()
+    server.fill("c", {"_id": 1})
+    namespaces = [{"ns": "db.c", "collectionUUID": Binary(bytes(16), 4)}, {"ns": "db.d"}]
+    operations = [{"insert": number, "document": {"_id": 2}} for number in (0, 1)]
+    command = {"bulkWrite": 1, "ops": operations, "nsInfo": namespaces, "ordered": False}
+    reply = server.run(command, db="admin")
+    first, second = reply["cursor"]["firstBatch"]
+    assert (first["code"], second["ok"], reply["nInserted"]) == (361, 1.0, 1)
+
+
+def test_null_among_the_elements_of_an_array_is_left_out() -> None:
+    server = Server()
+    assert server.run({"killCursors": "c", "cursors": [None, Int64(1)]})["cursorsNotFound"] == [1]

@@ -31,6 +31,29 @@ def test_each_fault_is_tried_where_it_applies_and_the_same_seed_gives_the_same_o
     assert {strike.place for strike in first[:3]} == {INSERT, PAY}
 
 
+def test_a_reply_that_is_lost_comes_earlier_at_a_write_that_adds() -> None:
+    known = baseline()
+    update = {"update": "orders", "$db": "shop", "txnNumber": 1}
+    places = {}
+    for change in ("$set", "$inc"):
+        known.places[INSERT].command = {**update, "updates": [{"q": {"_id": 1}, "u": {change: {"n": 1}}}]}
+        order = [each.fault.name for each in singles(known, FACTS, SeededRng(1)) if each.place == INSERT]
+        places[change] = order.index("lost-replies")
+    assert places["$inc"] < places["$set"]
+
+
+def test_faults_that_let_a_command_wait_come_first_where_the_user_says_by_when_it_must_end() -> None:
+    impatient = FACTS._replace(must_answer=True)
+    first = {
+        facts: next(
+            n for n, each in enumerate(singles(baseline(), facts, SeededRng(1))) if each.fault.may_hang
+        )
+        for facts in (FACTS, impatient)
+    }
+    assert first[impatient] == 0
+    assert first[FACTS] > len(FAULTS) / 2
+
+
 def test_pairs_begin_within_the_recovery_from_the_first_fault() -> None:
     recovery = outcome("error")
     refund = INSERT.__class__("shop", "shop.payments insert {_id}", 2)
