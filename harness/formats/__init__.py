@@ -109,7 +109,7 @@ FORMATS: Final = (
         "concern",
         "read and write concerns as documents",
         (Marks(("tests",), ("readConcern", "valid")), Marks(("tests",), ("writeConcern", "valid"))),
-        "harness.formats.concerns:runs",
+        "harness.formats.strings:runs_of_concerns",
         in_tests=True,
     ),
 )

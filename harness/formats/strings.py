@@ -1,7 +1,7 @@
-"""Connection strings: what is valid, what is warned of, and what comes of it.
+"""Connection strings, and concerns as documents: what is valid, what is warned of, and what comes of it.
 
 Connection String, URI Options, Authentication, Read and Write Concern: their tests differ in what they look
-at, not in how.
+at, not in how. The last has tests of both: of strings, and of the documents that they stand for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from driver.concerns import ReadConcern, WriteConcern
-from driver.errors import ConfigurationError
+from driver.errors import ConfigurationError, InvalidArgumentError
 from driver.options import CANONICAL, OPTIONS, ClientOptions, read_options
 from harness.formats.case import Runs, failure, require
 from harness.unified.errors import ScenarioError
@@ -29,6 +29,11 @@ _OF_CLIENTS = ("credential", "readConcern", "writeConcern")
 def runs(case: Marked) -> Runs:
     """Return what runs a case."""
     return Runs(partial(_check, case))
+
+
+def runs_of_concerns(case: Marked) -> Runs:
+    """Return what runs a case whose concern is a document."""
+    return Runs(partial(_check_concern, case))
 
 
 def _check(case: Marked, _notes: Notes) -> None:
@@ -101,3 +106,21 @@ def _address(host: Mapping[str, Any]) -> str:
             return f"[{name}]:{port}"
         case _:
             return f"{name.lower()}:{port}"
+
+
+def _check_concern(case: Marked, _notes: Notes) -> None:
+    name = "readConcern" if "readConcern" in case.value else "writeConcern"
+    made: type[ReadConcern | WriteConcern] = ReadConcern if name == "readConcern" else WriteConcern
+    try:
+        concern = made.of_document(case.value.get(name, {}))
+    except InvalidArgumentError as refusal:
+        if case.value["valid"]:
+            raise failure(case[name], f"expected no error, got: {refusal}") from refusal
+        return
+    if not case.value["valid"]:
+        raise failure(case["valid"], f"expected an error, got {concern}")
+    require(case[f"{name}Document"], concern.to_document())
+    if (expected := case.get("isServerDefault")) is not None:
+        require(expected, concern.is_server_default)
+    if isinstance(concern, WriteConcern) and (expected := case.get("isAcknowledged")) is not None:
+        require(expected, concern.acknowledged)

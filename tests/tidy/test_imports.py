@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+
 import pytest
 from figures import (
     PACKAGES,
+    ROOT,
     STORAGE_FLOORS,
     arrows_of_storage,
     arrows_up,
@@ -16,8 +22,11 @@ from figures import (
     local_imports,
     modules_passed,
     rooms,
+    sources,
     unread_arguments,
 )
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -63,11 +72,65 @@ def test_a_request_has_twenty_fields_at_most() -> None:
 
 
 def test_arguments_that_nothing_reads_begin_with_an_underscore() -> None:
-    assert sum(map(unread_arguments, PACKAGES)) < 20
+    assert sum(map(unread_arguments, PACKAGES)) <= 16
 
 
 def test_imports_stand_at_the_top_but_for_what_few_runs_load() -> None:
-    assert sum(map(local_imports, PACKAGES)) <= 59
+    assert sum(map(local_imports, PACKAGES)) <= 55
+
+
+def test_a_reader_finds_the_rule_in_few_files() -> None:
+    assert sum(len(sources(package)) for package in PACKAGES) <= 780
+
+
+PLAIN = """
+import sys
+from importlib import import_module
+
+missing = set(sys.argv[1].split(","))
+
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(name=name.partition(".")[0])
+
+
+sys.meta_path.insert(0, Missing())
+for module in sys.argv[2].split(","):
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        print(module, error.name)
+"""
+EXTRAS = ("javascript", "geo", "compression", "tls", "otel", "speed", "simulation", "cluster")
+LOADED_WHERE_IT_IS_THERE = {
+    **dict.fromkeys(("driver.tracing.spans", "harness.adapters.reference.spans"), "opentelemetry"),
+    **dict.fromkeys(("fakeserver.pytest_plugin", "harness.hunt.per_test"), "pytest"),
+    **dict.fromkeys((f"harness.pytest_plugin{name}" for name in ("", ".items", ".options")), "pytest"),
+}
+"""The modules that need more than a plain installation, and what; nobody else loads them."""
+
+
+def test_a_plain_installation_can_load_every_module_but_those_of_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [Requirement(each).name for name in EXTRAS for each in project["optional-dependencies"][name]]
+    names = {
+        name
+        for name, distributions in packages_distributions().items()
+        if any(canonicalize_name(each) in map(canonicalize_name, wanted) for each in distributions)
+    }
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for package in PACKAGES
+        for path in sources(package)
+        if path.name != "__main__.py"
+    ]
+    arguments = (",".join(names | {"pytest"}), ",".join(modules))
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, *arguments], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert dict(line.split() for line in done.stdout.splitlines()) == LOADED_WHERE_IT_IS_THERE
 
 
 def test_a_retried_insert_passes_few_modules() -> None:

@@ -131,7 +131,7 @@ class ReferenceAdapter:
     def _trace(self, spec: ClientSpec, events: list[Event]) -> TracingOptions:
         if spec.observe_spans is None:
             return TracingOptions(enabled=False)
-        from harness.adapters.reference.results import tracing  # noqa: PLC0415 - it needs OpenTelemetry
+        from harness.adapters.reference.spans import tracing  # noqa: PLC0415 - it needs OpenTelemetry
 
         clock, length = self._deployment.clock, DOCUMENT_LENGTH
         return tracing(

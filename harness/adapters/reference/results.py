@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import cache
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Int64, json_util
 from bson.errors import BSONError
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from driver.errors import (
     BulkError,
@@ -22,11 +18,10 @@ from driver.errors import (
     WriteError,
 )
 from driver.sdam.description import ServerDescription, TopologyDescription
-from driver.tracing.options import TracingOptions
 from harness.adapters.base import ErrorReport, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from driver.events import DriverEvent
     from driver.results import (
@@ -36,9 +31,6 @@ if TYPE_CHECKING:
         InsertOneResult,
         UpdateResult,
     )
-
-    Deliver = Callable[[dict[str, Any]], None]
-
 
 DRIVER_ERRORS: Final = (DriverError, BSONError, OverflowError)
 """What operations raise: the driver's own errors, and those of documents that cannot be encoded."""
@@ -202,49 +194,3 @@ def _value(value: Any) -> Any:
     if isinstance(value, TopologyDescription):
         return {"type": value.type.value, "servers": [_value(server) for server in value.servers.values()]}
     return value
-
-
-# The reference driver's spans, as OpenTelemetry's SDK hands them over.
-
-
-def tracing(deliver: Deliver, *, query_text_length: int) -> TracingOptions:
-    """Return options of a client whose spans are delivered as they end."""
-    provider = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
-    provider.add_span_processor(_Collector(deliver))
-    return TracingOptions(query_text_length=query_text_length, provider=provider)
-
-
-class _Collector(SpanProcessor):
-    def __init__(self, deliver: Deliver) -> None:
-        self._deliver = deliver
-        self._order = count()
-        self._began: dict[int, int] = {}
-
-    def on_start(self, span: ReadableSpan, parent_context: Any = None) -> None:  # noqa: ARG002 - OpenTelemetry's
-        self._began[_id(span.context)] = next(self._order)
-
-    def on_end(self, span: ReadableSpan) -> None:
-        number = _id(span.context)
-        self._deliver(
-            {
-                "id": number,
-                "parent": None if span.parent is None else _id(span.parent),
-                "name": span.name,
-                "attributes": _in_the_words_of_the_format(span.attributes or {}),
-                "order": self._began.pop(number),
-            }
-        )
-
-
-def _id(context: Any) -> int:
-    return int(context.span_id)
-
-
-def _in_the_words_of_the_format(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as BSON: numbers have 64 bits, and a session's id is a document, not text."""
-    words: dict[str, Any] = {
-        name: Int64(value) if type(value) is int else value for name, value in attributes.items()
-    }
-    if "db.mongodb.lsid" in words:
-        words["db.mongodb.lsid"] = json_util.loads(words["db.mongodb.lsid"])
-    return words
