@@ -41,7 +41,18 @@ class FileName(FilePath):
         return str(super().convert(value, param, ctx))
 
 
-class ScenarioName(click.ParamType[str]):
+class Filled(click.ParamType[str]):
+    """A text that is not empty: of an option that was given, something is meant."""
+
+    name = "TEXT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("the value is empty; leave the option out, or say what it names", param, ctx)
+        return str(value)
+
+
+class ScenarioName(Filled):
     """A file of a scenario for servers, or the name of one of the package; the shell completes both."""
 
     name = "FILE|NAME"
@@ -52,17 +63,6 @@ class ScenarioName(click.ParamType[str]):
         names = sorted(each.name.removesuffix(".yml") for each in folder.iterdir())
         found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
         return [*found, CompletionItem(incomplete, type="file")]
-
-
-class Filled(click.ParamType[str]):
-    """A text that is not empty: of an option that was given, something is meant."""
-
-    name = "TEXT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not value:
-            self.fail("the value is empty; leave the option out, or say what it names", param, ctx)
-        return str(value)
 
 
 class Count(click.IntRange):
