@@ -80,8 +80,15 @@ class Page:
         return self.all(selector)[0]
 
     def texts(self, selector: str) -> list[str]:
-        """Return the texts that a reader sees."""
-        return [each.text for each in self.all(selector)]
+        """Return the texts that a reader sees, all of one moment: a page may be drawn anew in between."""
+        found: list[str] = []
+
+        def read() -> bool:
+            found[:] = [each.text for each in self.all(selector)]
+            return True
+
+        self.until(read)
+        return found
 
     def press(self, *keys: str) -> None:
         """Press keys, wherever the focus is."""

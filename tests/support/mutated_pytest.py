@@ -10,7 +10,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import harness
+
+ROOT = Path(harness.__file__).resolve().parents[1]
+"""Where the packages are that are tested: those that are installed, in the checkout or not."""
 
 
 def main(arguments: list[str]) -> int:

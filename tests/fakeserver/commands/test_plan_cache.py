@@ -64,10 +64,9 @@ def test_a_shape_has_the_collation_of_its_collection_unless_the_query_has_one() 
         talker = await deployment.connect()
         french, english = {"locale": "fr"}, {"locale": "en"}
         await talker.ok({"create": "c", "collation": french, "$db": "db"})
-        for collation in ({}, {"collation": english}):
-            await talker.ok(
-                {"planCacheSetFilter": "c", "query": {"a": 1}, "indexes": ["x"], **collation, "$db": "db"}
-            )
+        for own in ({}, {"collation": english}):
+            leaves = {"query": {"a": 1}, "indexes": ["x"], **own}
+            await talker.ok({"planCacheSetFilter": "c", **leaves, "$db": "db"})
         listed = await talker.ok({"planCacheListFilters": "c", "$db": "db"})
         assert [each.get("collation", {}).get("locale") for each in listed["filters"]] == [None, "en"]
         await talker.ok({"planCacheClearFilters": "c", "query": {"a": 1}, "collation": french, "$db": "db"})

@@ -355,12 +355,13 @@ def test_a_driver_is_judged_by_the_cases_of_the_rule(
 def test_a_rule_whose_patch_has_no_wrong_neighbour_is_not_proved() -> None:
     rule = read_rule(EXAMPLES / "kill-cursors-once" / "rule.yml")
     red, green = result("own", FAILED), result("own", PASSED)
-    proof = Proof(rule, ONCE, (), {"own": red}, {"own": green})
-    assert not proof.holds
-    assert proof.verdict().endswith("no wrong neighbour can be made of the patch's lines.")
-    proof.tried = [Tried(next(iter(named(ONCE).values())), Fate.FOUND, "f::own", "no")]
-    assert proof.holds
-    assert proof.verdict().endswith("1 of 1 wrong neighbours were found.")
+    found = Tried(next(iter(named(ONCE).values())), Fate.FOUND, "f::own", "no")
+    bare, told = (
+        Proof(rule, ONCE, (), {"own": red}, {"own": green}, tried) for tried in (list[Tried](), [found])
+    )
+    assert (bare.holds, told.holds) == (False, True)
+    assert bare.verdict().endswith("no wrong neighbour can be made of the patch's lines.")
+    assert told.verdict().endswith("1 of 1 wrong neighbours were found.")
 
 
 def propose(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
