@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Regex
 
+from fakeserver.commands.queries import output_stages
 from fakeserver.commands.queries.count import limit_of
 from fakeserver.commands.queries.distinct import index_to_scan
 from fakeserver.commands.queries.find import check_bounds
@@ -40,7 +41,7 @@ from fakeserver.storage.plans.bounds import Clause, conjuncts
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.plans.search_rules import is_served_by, metadata_of_pipeline
 from fakeserver.storage.port.engine import Namespace, Query, Scope
-from fakeserver.storage.stages.pipeline_stages import compile_pipeline
+from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name
 from fakeserver.storage.values.paths import prefixes
 from fakeserver.storage.values.printing import regex_options, show_document
 from fakeserver.storage.values.sorting import check_sort
@@ -149,7 +150,8 @@ def described(
     if name == "aggregate" or view is not None:
         pipeline = [*stages, *_as_pipeline(name, command)]
         # What writes its results is explained without writing them.
-        read = pipeline[:-1] if pipeline and {"$out", "$merge"} & pipeline[-1].keys() else pipeline
+        names = [stage_name(each) for each in pipeline]
+        read = pipeline[:-1] if names and names[-1] in output_stages.NAMES else pipeline
         compile_pipeline(read, _scope(ctx, read, collection))
         statement = _pipeline(command, pipeline)
     else:

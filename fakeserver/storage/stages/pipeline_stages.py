@@ -570,7 +570,8 @@ def _check_within_facet(stage: Mapping[str, Any]) -> None:
     """Refuse what no facet may hold in the pipelines of its stages either. Raises `CommandError` 40600."""
     for name in ("$lookup", "$unionWith"):
         inner = stage.get(name)
-        for each in inner.get("pipeline") or () if isinstance(inner, dict) else ():
+        pipeline = inner.get("pipeline") if isinstance(inner, dict) else None
+        for each in pipeline if isinstance(pipeline, list) else ():
             for held in _NOT_BELOW_FACETS.intersection(each if isinstance(each, dict) else ()):
                 raise CommandError(40600, f"{held} is not allowed to be used within a $facet stage")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 import pytest
-from bson import Int64
+from bson import Code, Int64, MaxKey, MinKey
 from data_commands import Server
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -49,6 +49,7 @@ ELSEWHERE = {
 """What another draw of the same dice, a script, or an index answers, and metadata, which a find alone has."""
 BELOW = {16610: 4848403, 40400: 5911200, 5787902: 7548606, 5787908: 7548606, 2: 4848401}
 """Codes of expressions, and those of a `$group` that the query engine below the pipeline runs."""
+GONE = "there is no such field"
 NOT_WITHIN = {"$facet", "$geoNear", "$sample"}
 """Stages that another stage does not hold, or that have another answer each time."""
 
@@ -67,9 +68,19 @@ def serving(count: int = len(DOCUMENTS)) -> Server:
 
 def answer(make: Callable[[], Any]) -> Answer:
     try:
-        return Answer(("value", bson.encode({"r": make()})))
+        return Answer(("value", bson.encode({"r": plain(make())})))
     except CommandError as error:
         return Answer(("code", BELOW.get(int(error.code), int(error.code))))
+
+
+def plain(value: Any) -> Any:
+    """Return one form of a value: a `$group` may hand on code as its text, and an end within an object."""
+    if isinstance(value, dict):
+        is_end = type(value.get("")) in {MinKey, MaxKey}
+        return value[""] if is_end else {name: plain(value[name]) for name in value}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return str(value) if isinstance(value, Code) and value.scope is None else value
 
 
 def found(server: Server, command: Document) -> list[Document]:
@@ -147,7 +158,7 @@ def test_an_expression_has_one_value_wherever_it_stands(seed: int) -> None:
     stage = {"$set": {"r": whole}}
 
     def value(documents: list[Document]) -> Any:
-        return [each.get("r", "missing") for each in documents]
+        return [each.get("r", GONE) for each in documents]
 
     def placed(place: Callable[[Server, Document], list[Document]], stage: Document) -> Any:
         return value(place(serving(1), stage))
@@ -169,7 +180,7 @@ def test_an_expression_has_one_value_wherever_it_stands(seed: int) -> None:
     kind, content = answers["aggregate"]
     if kind == "value":
         (result,) = decode_document(content)["r"]
-        holds = truthy(result) and result != "missing"
+        holds = truthy(result) and result != GONE
         assert matched == answer(lambda: int(holds)), drawn
     else:
         assert matched == answers["aggregate"], drawn

@@ -467,6 +467,7 @@ def test_a_fusion_begins_its_pipeline() -> None:
         ({"a": [{"$listSessions": {}}]}, 73),
         ({"a": [{"$listClusterCatalog": {}}]}, 9621301),
         ({"a": [{"$lookup": {"from": "stock", "pipeline": [{"$facet": {}}], "as": "x"}}]}, 40600),
+        ({"a": [{"$lookup": {"from": "stock", "pipeline": 1, "as": "x"}}]}, 14),
     ],
     ids=str,
 )

@@ -10,7 +10,9 @@ from data_commands import Server
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakeserver.errors import CommandError
 from fakeserver.profile import Profile
+from mongowire.codes import ErrorCode
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"_id": 1, "a": 1, "b": 5, "s": "abc"},
@@ -227,6 +229,13 @@ def test_an_equality_that_needs_no_plan_is_express(release: str, command: Any, e
     server.node.profile = Profile.named(release)
     stages = explained(server, command)["stages"]
     assert stages[-1].startswith("EXPRESS") == expected
+
+
+@pytest.mark.parametrize("pipeline", [[1], [{}], [[{"$out": "c"}]], [{"$match": {}}, None]], ids=str)
+def test_what_is_no_pipeline_has_no_plan(pipeline: Any) -> None:
+    with pytest.raises(CommandError) as refused:
+        holding().run({"explain": {"aggregate": "c", "pipeline": pipeline, "cursor": {}}})
+    assert refused.value.code in {ErrorCode.TYPE_MISMATCH, 40323}
 
 
 def test_index_stats_count_the_commands_that_read_each_index() -> None:
