@@ -12,10 +12,13 @@ from functional_tests import (
     PAGE,
     Outcome,
     area_of,
+    counted,
     find_checkout,
     main,
     outcomes,
+    replaced,
     rows,
+    table_of,
     with_rows,
     worse,
 )
@@ -53,7 +56,7 @@ def test_an_area_is_the_first_folders_of_a_case(folders: str, area: str | None) 
 
 
 def test_the_table_counts_what_passes_by_area_and_deployment() -> None:
-    assert rows(_FOUND) == _TABLE
+    assert rows(counted(_FOUND)) == _TABLE
 
 
 def test_the_page_gets_another_table_between_its_marks() -> None:
@@ -63,13 +66,33 @@ def test_the_page_gets_another_table_between_its_marks() -> None:
         with_rows("a page", _TABLE)
 
 
+def test_the_page_tells_its_table() -> None:
+    assert table_of(f"a\n{BEGIN}{_TABLE}{END}") == counted(_FOUND)
+    assert table_of(rows({})) == {}
+
+
+@pytest.mark.parametrize(
+    ("folders", "replaces"),
+    [
+        ([], True),
+        (["core"], True),
+        (["core/cursors"], True),
+        (["core/cursors/getMore"], False),
+        (["core/cur"], False),
+    ],
+    ids=str,
+)
+def test_a_run_of_folders_replaces_the_areas_that_they_hold(folders: list[str], *, replaces: bool) -> None:
+    key = ("core/cursors", "standalone")
+    was = counted(_FOUND)
+    assert replaced(was, {key: (2, 2)}, folders) == was | ({key: (2, 2)} if replaces else {})
+
+
 def test_an_area_that_answers_less_well_than_the_page_says_is_told() -> None:
-    assert worse(_TABLE, _FOUND) == []
-    failed = [*_FOUND, Outcome("core/cursors", "replica set", passed=False)]
-    assert worse(_TABLE, failed) == [
-        "core/cursors: 1 of 2, 50.0 on a replica set, not 1 of 1, 100.0",
-        "all: 2 of 3, 66.6 on a replica set, not 2 of 2, 100.0",
-    ]
+    was = counted(_FOUND)
+    assert worse(was, was) == []
+    failed = counted([*_FOUND, Outcome("core/cursors", "replica set", passed=False)])
+    assert worse(was, failed) == ["core/cursors: 1 of 2, 50.0 on a replica set, not 1 of 1, 100.0"]
 
 
 def test_without_a_checkout_there_is_one_line(
@@ -85,4 +108,4 @@ def test_each_area_answers_as_well_as_the_page_says() -> None:
     checkout = find_checkout()
     if checkout is None:
         pytest.skip(ABSENT)
-    assert worse(PAGE.read_text(), outcomes(checkout)) == []
+    assert worse(table_of(PAGE.read_text()), counted(outcomes(checkout))) == []

@@ -2,8 +2,8 @@
 
 `python tests/support/functional_tests.py` runs the suite of the checkout that `PUSHBACKD_FUNCTIONAL_TESTS`
 names on a standalone and on a replica set of one member, prints the rows, and writes them into the page.
-Folders of the suite, such as `core/cursors`, run these alone, and the page is left as it is. The suite runs
-with the Python of its own virtual environment (`.venv`), otherwise with this one.
+Folders of the suite, such as `core/cursors`, run these alone, and write the rows of the areas that they hold.
+The suite runs with the Python of its own virtual environment (`.venv`), otherwise with this one.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,6 +48,10 @@ class Outcome:
     passed: bool
 
 
+Table = dict[tuple[str, str], tuple[int, int]]
+"""Cases that passed, and all cases, by area and deployment."""
+
+
 def find_checkout(environment: str | None = None) -> Path | None:
     """Return the folder of the suite, None where there is none."""
     named = environment if environment is not None else os.environ.get(VARIABLE, "")
@@ -64,9 +68,15 @@ def area_of(case: str) -> str | None:
     return "/".join(folders[:depth])
 
 
-def outcomes(checkout: Path, folders: Sequence[str] = (), workers: int = 2) -> Iterator[Outcome]:
-    """Run the suite, or folders of it, on each deployment; yield what became of the cases."""
-    for name, arguments in _DEPLOYMENTS.items():
+def outcomes(
+    checkout: Path,
+    folders: Sequence[str] = (),
+    workers: int = 2,
+    deployments: Iterable[str] = tuple(_DEPLOYMENTS),
+) -> Iterator[Outcome]:
+    """Run the suite, or folders of it, on deployments; yield what became of the cases."""
+    for name in deployments:
+        arguments = _DEPLOYMENTS[name]
         with served("--port", "0", "--profile", "8.2", *arguments) as uri, TemporaryDirectory() as made:
             report = Path(made) / "report.json"
             direct = f"mongodb://{uri.removeprefix('mongodb://').partition('/')[0]}/?directConnection=true"
@@ -88,21 +98,31 @@ def _run(checkout: Path, folders: Sequence[str], uri: str, report: Path, workers
         raise RuntimeError(f"the functional tests did not run: exit code {ended.returncode}")
 
 
-def rows(found: Iterable[Outcome]) -> str:
-    """Return the table of areas: cases that pass of all, by deployment."""
-    passed: Counter[tuple[str, str]] = Counter()
-    total: Counter[tuple[str, str]] = Counter()
+def counted(found: Iterable[Outcome]) -> Table:
+    """Return what passed of all, by area and deployment."""
+    table: Table = {}
     for each in found:
-        for area in (each.area, "all"):
-            total[area, each.deployment] += 1
-            passed[area, each.deployment] += each.passed
-    areas = [*sorted({area for area, _ in total} - {"all"}), *(["all"] if total else [])]
+        passed, total = table.get((each.area, each.deployment), (0, 0))
+        table[each.area, each.deployment] = passed + each.passed, total + 1
+    return table
+
+
+def rows(table: Table) -> str:
+    """Return the table as the page has it, with a sum in its last row."""
     head = ["area", *(f"{name}: passed of all, %" for name in _DEPLOYMENTS)]
     lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * len(_DEPLOYMENTS)}|"]
-    for area in areas:
-        cells = [_cell(passed[area, name], total[area, name]) for name in _DEPLOYMENTS]
-        lines.append(f"| {f'**{area}**' if area == 'all' else f'`{area}`'} | {' | '.join(cells)} |")
+    for area in sorted({area for area, _ in table}):
+        cells = (_cell(*table.get((area, name), (0, 0))) for name in _DEPLOYMENTS)
+        lines.append(f"| `{area}` | {' | '.join(cells)} |")
+    if table:
+        cells = (_cell(*_sum(table, name)) for name in _DEPLOYMENTS)
+        lines.append(f"| **all** | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _sum(table: Table, deployment: str) -> tuple[int, int]:
+    counts = [count for (_area, name), count in table.items() if name == deployment]
+    return sum(passed for passed, _ in counts), sum(total for _, total in counts)
 
 
 def _cell(passed: int, total: int) -> str:
@@ -110,27 +130,36 @@ def _cell(passed: int, total: int) -> str:
     return f"{passed} of {total}, {passed * 1000 // total / 10}" if total else "none"
 
 
-def worse(page: str, found: Iterable[Outcome]) -> list[str]:
-    """Return the rows of a new table that say less than the page does: area, then what is and what was."""
-    was, now = _cells(page), _cells(rows(found))
+def table_of(page: str) -> Table:
+    """Return the table that a page has."""
+    return {
+        (area, name): (int(passed), int(total))
+        for area, *cells in _ROW.findall(page)
+        for name, cell in zip(_DEPLOYMENTS, cells, strict=True)
+        for passed, total in _COUNTS.findall(cell)
+    }
+
+
+_ROW: Final = re.compile(r"^\| `([^`]+)`" + r" \| ([^|]+)" * len(_DEPLOYMENTS) + r" \|$", re.MULTILINE)
+_COUNTS: Final = re.compile(r"(\d+) of (\d+)")
+
+
+def replaced(was: Table, now: Table, folders: Sequence[str] = ()) -> Table:
+    """Return the table with the areas that were run as a whole; a part of an area says nothing of it."""
+    return was | {key: count for key, count in now.items() if not folders or _is_within(key[0], folders)}
+
+
+def _is_within(area: str, folders: Sequence[str]) -> bool:
+    return any(f"{area}/".startswith(f"{folder.rstrip('/')}/") for folder in folders)
+
+
+def worse(was: Table, now: Table) -> list[str]:
+    """Return where a new table says less than the old one: area, deployment, what is and what was."""
     return [
-        f"{area}: {now[area][name]} on a {name}, not {cells[name]}"
-        for area, cells in was.items()
-        for name in cells
-        if area in now and _share(now[area][name]) < _share(cells[name])
+        f"{area}: {_cell(*now[area, name])} on a {name}, not {_cell(passed, total)}"
+        for (area, name), (passed, total) in was.items()
+        if (area, name) in now and now[area, name][0] * total < passed * now[area, name][1]
     ]
-
-
-def _cells(table: str) -> dict[str, dict[str, str]]:
-    split = [[cell.strip(" `*") for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-    of_areas = [
-        cells for cells in split if len(cells) == 1 + len(_DEPLOYMENTS) and " of " in "".join(cells[1:])
-    ]
-    return {area: dict(zip(_DEPLOYMENTS, cells, strict=True)) for area, *cells in of_areas if area != "area"}
-
-
-def _share(cell: str) -> float:
-    return float(cell.rpartition(", ")[2]) if ", " in cell else 0.0
 
 
 def with_rows(page: str, table: str) -> str:
@@ -147,15 +176,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", nargs="*", help="folders of the suite, such as core/cursors; all without")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes that send (2)")
+    parser.add_argument("--on", choices=_DEPLOYMENTS, action="append", help="a deployment; all without")
     given: Any = parser.parse_args(arguments)
     checkout = find_checkout()
     if checkout is None:
         sys.stderr.write(f"{ABSENT}\n")
         return 2
-    table = rows(outcomes(checkout, given.folders, given.workers))
-    sys.stdout.write(table)
-    if not given.folders:
-        PAGE.write_text(with_rows(PAGE.read_text(), table))
+    now = counted(outcomes(checkout, given.folders, given.workers, given.on or _DEPLOYMENTS))
+    sys.stdout.write(rows(now))
+    page = PAGE.read_text()
+    PAGE.write_text(with_rows(page, rows(replaced(table_of(page), now, given.folders))))
     return 0
 
 
