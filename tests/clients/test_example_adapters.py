@@ -76,6 +76,7 @@ def test_an_adapter_names_the_driver_and_the_version_that_servers_are_told_of(ex
     assert (told.holds, bool(re.fullmatch(r"[\w-]+ \d+\.\d+\.\d+", told.note))) == (Holds.OK, True)
 
 
+@LONG
 @pytest.mark.parametrize("example", [example.param() for example in EXAMPLES])
 def test_the_events_of_a_driver_in_another_process_stand_where_they_happened(
     example: Example, tmp_path: Path

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import cycle, product
 from typing import TYPE_CHECKING
 
 import pytest
 from corpus_runs import complaints, run_folder
+from sizes import is_full
 
 from harness.adapters.registry import EDITIONS
 from harness.running.result import ResultStatus, Tally
@@ -23,6 +25,13 @@ IN_VIRTUAL_TIME = (
 )
 NOTHING_APPLIES = {("causal-consistency", "single")}
 
+FOLDERS = sorted({folder for folder, _ in IN_VIRTUAL_TIME})
+RELEASES = ("8.0", "9.0")
+OTHER_RELEASES = (
+    [*product(FOLDERS, RELEASES)] if is_full("public") else [*zip(FOLDERS, cycle(RELEASES), strict=False)]
+)
+"""Each folder meets one of the releases, at full size each of them."""
+
 TOPOLOGIES = pytest.mark.parametrize("topology", ["single", "replicaset"])
 
 
@@ -38,8 +47,7 @@ def test_the_reference_driver_fails_nothing_but_what_its_edition_explains(
     assert (Tally.of(results).ran == 0) is ((folder, topology) in NOTHING_APPLIES)
 
 
-@pytest.mark.parametrize("release", ["8.0", "9.0"])
-@pytest.mark.parametrize("folder", sorted({folder for folder, _ in IN_VIRTUAL_TIME}))
+@pytest.mark.parametrize(("folder", "release"), OTHER_RELEASES)
 def test_other_releases_get_the_same_runs(corpus: Path, folder: str, release: str) -> None:
     topology = f"replicaset@{release}"
     results = run_folder(corpus / folder, adapter="reference", time="virtual", topology=topology)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from corpus_runs import complaints, run_folder
+from sizes import in_full
 
 from harness.cli import cli
 from harness.deployments.targets import GROUPS
@@ -23,8 +24,13 @@ pytestmark = pytest.mark.corpus
 
 RUNS = pytest.mark.parametrize(
     ("adapter", "time"),
-    [("reference", "virtual"), ("pymongo", "real"), ("pymongo-async", "real")],
-    ids=["reference-virtual", "pymongo", "pymongo-async"],
+    [
+        pytest.param("reference", "virtual", id="reference-virtual"),
+        pytest.param("pymongo-async", "real", id="pymongo-async"),
+        pytest.param(
+            "pymongo", "real", id="pymongo", marks=in_full("public", "shares its code with pymongo-async")
+        ),
+    ],
 )
 
 

@@ -94,7 +94,7 @@ def _run(checkout: Path, folders: Sequence[str], uri: str, report: Path, workers
     command += ["-q", "-n", str(workers), "-p", "no:cacheprovider", "--tb=no", "--engine-name", "mongodb"]
     command += ["--connection-string", uri, "--json-report", f"--json-report-file={report}"]
     ended = subprocess.run(command, cwd=checkout, stdout=subprocess.DEVNULL, check=False)
-    if ended.returncode not in (0, 1):  # 1: cases failed
+    if ended.returncode not in (0, 1, 5):  # 1: cases failed, 5: none is for this deployment
         raise RuntimeError(f"the functional tests did not run: exit code {ended.returncode}")
 
 

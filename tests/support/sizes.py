@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+import pytest
+
 VARIABLE: Final = "PUSHBACKD_TESTS"
 
 
@@ -34,13 +36,18 @@ SIZES: Final = {
         0, 4, "deployments on which adapters run bundled scenarios: on one three folders, at full size all"
     ),
     "drawn": Size(0, 50, "drawn cases of the swarm through the adapter of each real driver"),
+    "files": Size(1, 3, "thirds of a sample of the bundled files, which are recorded anew and run by URI"),
     "functional": Size(0, 1, "whether the public functional tests are run, where their checkout is"),
-    "hunted": Size(2, 60, "applications with a planted bug that are hunted, with their correct twins"),
+    "guides": Size(
+        0, 1, "whether the long commands of the guides are run: a rule's proof, a limiter's sizing"
+    ),
+    "hunted": Size(1, 60, "applications with a planted bug that are hunted, with their correct twins"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
     "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or two of them"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
     "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),
+    "public": Size(12, 100, "percent of the public cases that PyMongo runs; at full size on each release"),
     "seeds": Size(20, 1_000, "schedules of the swarm"),
     "stalls": Size(2_000, 20_000, "elements of a large request; all requests from 20000 on, a sample below"),
     "statements": Size(4_000, 40_000, "drawn statements"),
@@ -57,6 +64,12 @@ def size(name: str) -> int:
 def is_full(name: str) -> bool:
     """Return whether a test takes its full size, or more."""
     return size(name) >= SIZES[name].full
+
+
+def in_full(name: str, because: str) -> pytest.MarkDecorator:
+    """Return a mark that skips a test unless it takes its full size, and says why, and how it is run."""
+    reason = f"{because}: {VARIABLE}={name}={SIZES[name].full} runs it"
+    return pytest.mark.skipif(not is_full(name), reason=reason)
 
 
 def again(name: str) -> str:

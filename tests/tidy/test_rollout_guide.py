@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from sizes import in_full
 from threaded_server import serving
 
 from driver import AsyncClient
@@ -39,6 +40,7 @@ def run(words: list[str]) -> Result:
 
 
 @pytest.mark.slow
+@in_full("guides", "plays a limiter under every rate and seed")
 def test_the_advice_in_the_guide_is_what_its_command_prints() -> None:
     told = run(line_of("simulate", "20000")).stdout
     assert told.splitlines() == SHOWN[1].splitlines()

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sizes import in_full
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "TUTORIAL.md"
@@ -79,6 +80,7 @@ def test_the_tutorial_can_be_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@in_full("guides", "proves a rule, which takes half a minute")
 def test_its_second_part_can_be_followed_in_a_checkout(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     walk = PROPOSE.read_text().partition("## Wrong neighbours")[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sizes import in_full
 
 from fakeserver.commands.default_table import default_table
 from harness.authoring.mutants.mutant import Change, original
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "proposals"
+QUICK = "kill-cursors-once"
 ALL = sorted(path.parent.name for path in EXAMPLES.glob("*/rule.yml"))
 EXECUTE = "driver/execute.py"
 LAST = "return is_retryable_overload(error) and self._retries_overload(operation)"
@@ -486,7 +488,13 @@ def test_an_example_is_read_and_its_patch_has_neighbours(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == QUICK else in_full("guides", "has many neighbours"))
+        for name in ALL
+    ],
+)
 def test_an_example_is_proved(name: str) -> None:
     folder = EXAMPLES / name
     done = propose(str(folder / "rule.yml"), "--patch", str(folder / "wanted.yml"))

@@ -79,7 +79,7 @@ def test_the_lab_finds_a_race_and_the_least_that_loses_it(
 @pytest.mark.parametrize(
     ("file", "runs", "least"),
     [
-        ("events-of-threads", 200, "98.1%"),
+        ("events-of-threads", 100, "96.3%"),
         ("late-fail-point", 50, "92.9%"),
         ("counted-too-soon", 50, "92.9%"),
     ],

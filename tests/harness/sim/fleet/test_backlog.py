@@ -8,7 +8,7 @@ from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import Closed, Outage, Scenario, Servers, Service
 from harness.sim.fleet.strategies import Fixed
 
-STILL = Outage(start=0.001, end=20)
+STILL = Outage(start=0.001, end=9)
 
 
 def heard(backlog: int) -> float:
@@ -16,7 +16,7 @@ def heard(backlog: int) -> float:
     service = Service(base=60)  # nothing is done before the end
     scenario = Scenario(
         clients=100,
-        seconds=21,
+        seconds=10,
         arrivals=Closed(gap=2),
         fleet=((1.0, Fixed(interval=0.1)),),
         servers=Servers(service=service, abandoned="never", backlog=backlog),
