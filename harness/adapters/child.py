@@ -186,8 +186,7 @@ class Child:
             if not self._waiting and not self._owed:
                 await asyncio.wait({self._reading}, timeout=CLOSE_SECONDS)
         self._kill()
-        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public does
-        await self._process.wait()
+        await buried(self._process)
         await asyncio.wait({self._reading, self._listening})
         leaving.AT_ONCE.discard(self._kill)
 
@@ -276,6 +275,19 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
+
+
+async def buried(process: asyncio.subprocess.Process) -> None:
+    """Wait until a process that was killed is gone, whoever else holds its pipes.
+
+    They are closed one by one: the transport's own `close` would also ask for the exit code. Whoever gets it
+    first takes it from asyncio, which then prints "Unknown child process" and reports 255.
+    """
+    transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public does
+    for number in (0, 1, 2):
+        if (pipe := transport.get_pipe_transport(number)) is not None:
+            pipe.close()
+    await process.wait()
 
 
 # The clock of another process, mapped on the deployment's.

@@ -13,6 +13,7 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.adapters.child import buried
 from harness.adapters.lines import AdapterProtocolError, Answer, Message, message, request
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ class Program:
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
-        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public does
-        await self._process.wait()
+        await buried(self._process)
         await asyncio.wait(self._tasks)
 
     async def _read(self) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.adapters.base import AdapterLost
+from harness.adapters.child import Child
 from harness.adapters.lines import Answer, message
 from harness.authoring.skeletons import PROGRAMS, SKELETONS, files_of
 from harness.running.result import ExitCode
+from harness.testing.program import Program
+from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +55,27 @@ def check(tmp_path: Path, pushbackd: Any) -> Callable[..., Any]:
 def lines_of(output: str, status: str) -> list[str]:
     """Return the parts of the protocol that have a status."""
     return [line[14:].partition(":")[0] for line in output.splitlines() if line.startswith(f"{status} ")]
+
+
+def test_only_asyncio_asks_for_the_exit_code_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks first takes the code from it: it prints "Unknown child process", and says 255."""
+    asked: list[int] = []
+
+    def poll(process: subprocess.Popen[bytes]) -> None:
+        asked.append(process.pid)
+
+    async def main() -> str:
+        sleeper = shlex.join([sys.executable, "-c", "import time; time.sleep(60)"])
+        program = await Program.start(sleeper, SystemClock())
+        with monkeypatch.context() as patched:
+            patched.setattr(subprocess.Popen, "poll", poll)
+            await program.aclose()
+            with pytest.raises(AdapterLost):
+                await Child.start(sleeper, within=0.1)
+        return program.end
+
+    assert asyncio.run(main()) == "the program ended with signal 9"
+    assert asked == []
 
 
 @pytest.mark.slow
