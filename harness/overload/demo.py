@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _TO_CLICK: Final = (
-    "the primary, then stepDown: orders wait for the next one, and none fails",
+    "the primary, then stepDown: orders wait for the next one, and none fails (a server may once a minute)",
     "Load shedding, and drag it to 30 %: orders take longer, then some fail",
     "a secondary, then kill: nobody notices; start brings it back",
 )

@@ -42,6 +42,8 @@ _VARIABLE: Final = "MONGODB_URI"
 
 _ELECTION_SECONDS: Final = 1.0
 """The time without a primary at each failover."""
+_FROZEN_SECONDS_MAX: Final = 60.0
+"""How long a primary that has stepped down seeks no election at most."""
 _PLACE: Final = Place("drill", 1, 1)
 _OF_APPLICATIONS: Final = (
     *("find", "getMore", "aggregate", "count", "distinct"),
@@ -110,7 +112,16 @@ class Drill:
         if self.failover:
             until = None if self.seconds is None else Instant(self.seconds)
             every = Instant(self.failover)
-            yield TimelineEntry(place=_PLACE, verb="stepDown", every=every, until=until)
+            # Past the election that follows, so that another member wins it, and no longer than to the next
+            # one: otherwise a set of three has nobody left to elect after three step-downs.
+            frozen = min(_ELECTION_SECONDS + self.failover / 2, _FROZEN_SECONDS_MAX)
+            yield TimelineEntry(
+                place=_PLACE,
+                verb="stepDown",
+                arguments={"seconds": f"{frozen}s"},
+                every=every,
+                until=until,
+            )
 
     def __str__(self) -> str:
         """As a reader knows it."""

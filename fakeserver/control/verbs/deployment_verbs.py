@@ -116,7 +116,10 @@ def _step_down(subject: Subject, *, seconds: float, node: str) -> Document:
     if not target.is_primary:
         raise ControlError(f"{target.name} is {target.role.name}, and only a PRIMARY steps down")
     target.shard.step_down(seconds=seconds)
-    return {"node": target.name}
+    thaw = target.shard.replica_set.next_thaw()
+    left = 0.0 if thaw is None else thaw - subject.cluster.clock.now()
+    late = {"noPrimaryFor": round(left, 3)} if left > subject.cluster.spec.election_delay else {}
+    return {"node": target.name, **late}
 
 
 def _elect(subject: Subject, *, node: str) -> Document:

@@ -37,6 +37,21 @@ def test_a_verb_that_nobody_awaits_is_done_all_the_same() -> None:
     play(scenario)
 
 
+def test_a_step_down_that_leaves_nobody_to_elect_says_for_how_long() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        control, told = deployment.cluster.control, []
+        for _each in range(3):
+            told.append(dict(control.step_down("60s")))
+            await deployment.sleep(1.0)
+        assert told == [{"node": "node0"}, {"node": "node1"}, {"node": "node2", "noPrimaryFor": 58.0}]
+        with pytest.raises(LookupError):
+            deployment.cluster.node("primary")
+        await deployment.sleep(58.0)
+        assert deployment.cluster.node("primary").name == "node0"
+
+    play(scenario)
+
+
 def test_an_outcome_is_complete_when_it_was_awaited() -> None:
     async def scenario(deployment: Deployment) -> None:
         outcome = deployment.cluster.control.add_member(priority=0)

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
+from talking import Deployment, play
 
+from fakeserver import ClusterSpec
 from harness.cli import cli
+from harness.overload.drill import Drill
 from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
@@ -88,6 +91,22 @@ def test_something_else_goes_wrong_and_no_load_is_shed(tmp_path: Path, kind: str
     (verdict,) = [line for line in lines if line.startswith("verdict: ")]
     assert met in verdict
     assert (told["attemptsPerSuccess"] > 1) is (kind == "lost")
+
+
+@pytest.mark.parametrize("seconds", [0.2, 1.0, 5.0, 10.0, 600.0])
+@pytest.mark.parametrize("members", [2, 3])
+def test_every_failover_has_another_member_elected_a_second_later(seconds: float, members: int) -> None:
+    drilled = Drill(ClusterSpec.replica_set(members), failover=seconds).scenario()
+    (entry,) = drilled.timeline
+
+    async def scenario(deployment: Deployment) -> None:
+        for _ in range(7):
+            before = deployment.primary.name
+            assert deployment.cluster.control.perform(entry.verb, entry.arguments) == {"node": before}
+            await deployment.sleep(max(seconds, 1.001))
+            assert deployment.primary.name != before
+
+    play(scenario, drilled.spec)
 
 
 @pytest.mark.slow
