@@ -9,6 +9,7 @@ import click
 
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
+from harness.report.fitting import echo
 from harness.report.matrix import Matrix, RunOutcomes, change_lines, changes_between, is_worse
 from harness.report.outputs import writing
 from harness.report.page import write as write_page
@@ -75,7 +76,8 @@ def report(runs: tuple[str, ...], output: Path) -> ExitCode:
 
     Two runs with names (before=FILE after=FILE) are compared: which cases are broken, which fail that did not
     run before, which are fixed, and which still fail. The exit code is 1 when a case fails that did not fail
-    before, unless expectations know of it, and 2 when a FILE cannot be used or no case is in both.
+    before, unless expectations know of it, and 2 when a FILE cannot be used or no case is in both. The page
+    begins with the same list.
     """
     matrix = Matrix()
     named: list[RunOutcomes] = []
@@ -85,20 +87,19 @@ def report(runs: tuple[str, ...], output: Path) -> ExitCode:
             matrix.add(run, outcomes.noting(results), name=name)
             named += [outcomes] if name else []
             advance(1)
-        write_page(output, matrix, utc=SystemClock().utc())
-    click.echo(f"{output}: {len(matrix.cells)} cases, {len(matrix.columns)} columns")
-    return _compared(*named) if len(named) == len(runs) == 2 else ExitCode.PASSED  # noqa: PLR2004 - before, after
-
-
-def _compared(before: RunOutcomes, after: RunOutcomes) -> ExitCode:
-    if before.ended and after.ended and not before.ended.keys() & after.ended.keys():
-        raise click.ClickException(
-            f"{before.title} and {after.title} have no case in common: name runs of one adapter on one"
-            " deployment, or leave the names out"
-        )
-    found = changes_between(before, after)
-    for line in change_lines(before, after, found):
-        click.echo(line)
+        both = (named[0], named[1]) if len(named) == len(runs) == 2 else None  # noqa: PLR2004 - before, after
+        if both and not both[0].is_comparable(both[1]):
+            raise click.ClickException(
+                f"{both[0].title} and {both[1].title} have no case in common: name runs of one adapter on one"
+                " deployment, or leave the names out"
+            )
+        write_page(output, matrix, utc=SystemClock().utc(), compared=both)
+    echo(f"{output}: {len(matrix.cells)} cases, {len(matrix.columns)} columns")
+    if both is None:
+        return ExitCode.PASSED
+    found = changes_between(*both)
+    for line in change_lines(*both, found):
+        echo(line)
     return ExitCode.FAILED if is_worse(found) else ExitCode.PASSED
 
 

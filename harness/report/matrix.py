@@ -203,7 +203,7 @@ _PASSED: Final = (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS)
 _DID_NOT_RUN: Final = (ResultStatus.SKIPPED, ResultStatus.NOT_RUN)
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """A case in a run: `number` tells apart what has one id, from 1 on."""
 
     id: str
@@ -211,9 +211,13 @@ class _Place(NamedTuple):
     adapter: str
     topology: str
 
+    @property
+    def row(self) -> str:
+        """The case as a report's address has it."""
+        return f"{self.id} ({self.number})" if self.number > 1 else self.id
+
     def __str__(self) -> str:
-        twice = f" ({self.number})" if self.number > 1 else ""
-        return f"{self.id}{twice}  [{self.adapter}, {self.topology}]"
+        return f"{self.row}  [{self.adapter}, {self.topology}]"
 
 
 @dataclass(slots=True)
@@ -222,7 +226,7 @@ class RunOutcomes:
 
     name: str
     run: RunHeader
-    ended: dict[_Place, tuple[ResultStatus, str]] = field(default_factory=dict)
+    ended: dict[Place, tuple[ResultStatus, str]] = field(default_factory=dict)
 
     def noting(self, results: Iterable[Result]) -> Iterator[Result]:
         """Pass results on, and note those of cases that ran."""
@@ -231,7 +235,7 @@ class RunOutcomes:
             key = (result.id, result.adapter, result.topology)
             seen[key] += 1
             if result.status not in _DID_NOT_RUN:
-                place = _Place(result.id, seen[key], result.adapter, result.topology)
+                place = Place(result.id, seen[key], result.adapter, result.topology)
                 self.ended[place] = (result.status, result.reason.partition("\n")[0])
             yield result
 
@@ -242,10 +246,14 @@ class RunOutcomes:
         drivers = (self.run.settings.driver(adapter) or adapter for adapter in adapters)
         return f"{self.name} ({', '.join(drivers) or 'no cases'})"
 
+    def is_comparable(self, other: RunOutcomes) -> bool:
+        """Return whether a case is in both; a run in which none ran is compared with any other."""
+        return not (self.ended and other.ended) or bool(self.ended.keys() & other.ended.keys())
 
-def changes_between(before: RunOutcomes, after: RunOutcomes) -> dict[Change, list[_Place]]:
+
+def changes_between(before: RunOutcomes, after: RunOutcomes) -> dict[Change, list[Place]]:
     """Return the cases of each kind, in the order of their runs; what ended alike is in STILL, or in none."""
-    found: dict[Change, list[_Place]] = {change: [] for change in Change}
+    found: dict[Change, list[Place]] = {change: [] for change in Change}
     for place, (ends, _) in after.ended.items():
         ended, _ = before.ended.get(place, (None, ""))
         if (change := _change(ended, ends)) is not None:
@@ -265,13 +273,13 @@ def _change(ended: ResultStatus | None, ends: ResultStatus) -> Change | None:
     return Change.BROKEN if passed else Change.STILL
 
 
-def is_worse(found: Mapping[Change, Sequence[_Place]]) -> bool:
+def is_worse(found: Mapping[Change, Sequence[Place]]) -> bool:
     """Return whether a case fails that did not fail before."""
     return any(found[change] for change in _WORSE)
 
 
 def change_lines(
-    before: RunOutcomes, after: RunOutcomes, found: Mapping[Change, Sequence[_Place]]
+    before: RunOutcomes, after: RunOutcomes, found: Mapping[Change, Sequence[Place]]
 ) -> Iterator[str]:
     """Yield what has changed, line by line; the last one is the sum."""
     yield f"{after.title} against {before.title}"
@@ -285,5 +293,10 @@ def change_lines(
             yield f"  {place}{reason}"
         if len(shown) < len(places):
             yield f"  and {len(places) - len(shown)} more"
+    yield change_sum(found)
+
+
+def change_sum(found: Mapping[Change, Sequence[Place]]) -> str:
+    """Return whether it is worse, and how many cases of each kind there are."""
     counts = ", ".join(f"{len(places)} {change}" for change, places in found.items() if places)
-    yield f"{'worse' if is_worse(found) else 'not worse'}: {counts or 'nothing has changed'}"
+    return f"{'worse' if is_worse(found) else 'not worse'}: {counts or 'nothing has changed'}"

@@ -15,9 +15,11 @@ from datetime import UTC, datetime
 from importlib import resources
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from harness.pages.frame import filled, framed
 from harness.pages.markup import escaped
+from harness.report.matrix import change_sum, changes_between, is_worse
 from harness.running.result import ResultStatus
 from mongowire.package import version
 from mongowire.whole_file import write_whole
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from harness.report.matrix import CaseKey, Cell, Column, Matrix
+    from harness.report.matrix import CaseKey, Cell, Column, Matrix, Place, RunOutcomes
 
 LETTERS: Final = {
     ResultStatus.PASSED: "P",
@@ -43,9 +45,11 @@ _CHUNK: Final = 1_000_000
 """Characters of details that are packed together: more are packed better, fewer are shown sooner."""
 
 
-def write(path: Path, matrix: Matrix, *, utc: float) -> None:
+def write(
+    path: Path, matrix: Matrix, *, utc: float, compared: tuple[RunOutcomes, RunOutcomes] | None = None
+) -> None:
     """Write the page, made at an instant in seconds since 1970. Raises `OSError`."""
-    write_whole(path, build(matrix, created=minute_of(utc)))
+    write_whole(path, build(matrix, created=minute_of(utc), compared=compared))
 
 
 def minute_of(utc: float) -> str:
@@ -53,8 +57,14 @@ def minute_of(utc: float) -> str:
     return f"{datetime.fromtimestamp(utc, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def build(matrix: Matrix, *, created: str, title: str = "Conformance report") -> str:
-    """Return the page; `created` is when, for readers."""
+def build(
+    matrix: Matrix,
+    *,
+    created: str,
+    title: str = "Conformance report",
+    compared: tuple[RunOutcomes, RunOutcomes] | None = None,
+) -> str:
+    """Return the page; `created` is when, for readers. Of two runs that are compared it lists the changes."""
     columns, details = matrix.columns, _Details()
     specs = list(_specs(matrix, columns, details))
     details.flush()
@@ -66,11 +76,32 @@ def build(matrix: Matrix, *, created: str, title: str = "Conformance report") ->
         "specs": specs,
     }
     packed = _block("index", json.dumps(index, ensure_ascii=False, separators=(",", ":")))
-    body = filled(
-        _file("report.html"), {"title": escaped(title), "data": "\n".join((packed, *details.blocks))}
-    )
+    parts = {
+        "title": escaped(title),
+        "changes": _changes(*compared) if compared else "",
+        "data": "\n".join((packed, *details.blocks)),
+    }
+    body = filled(_file("report.html"), parts)
     script = "\n".join(map(_file, _SCRIPTS))
     return framed(body, title=title, sheets=("page", "sequence"), own=_file("report.css"), script=script)
+
+
+def _changes(before: RunOutcomes, after: RunOutcomes) -> str:
+    """Return what the terminal says of two runs, as a part of the page that is open if it is worse."""
+    found = changes_between(before, after)
+    head = f"{after.title} against {before.title}: {change_sum(found)}"
+    parts = [f'<details id="changes"{" open" if is_worse(found) else ""}><summary>{escaped(head)}</summary>']
+    for change, places in found.items():
+        if places:
+            rows = "".join(_changed(place, after.ended.get(place, (None, ""))[1]) for place in places)
+            parts.append(f"<h2>{escaped(f'{change}: {len(places)}')}</h2><ul>{rows}</ul>")
+    return f"{''.join(parts)}</details>"
+
+
+def _changed(place: Place, reason: str) -> str:
+    address = escaped(f"#case={quote(place.row, safe='')}")
+    told = f": {escaped(reason)}" if reason else ""
+    return f'<li><a href="{address}">{escaped(str(place))}</a>{told}</li>'
 
 
 class _Details:

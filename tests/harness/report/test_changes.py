@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from html import unescape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 from made_results import REAL, result
 
+from harness.report import fitting
 from harness.report.matrix import Change, RunOutcomes, changes_between, is_worse
 from harness.report.results_file import ResultsWriter
 from harness.running.result import ExitCode, ResultStatus
@@ -126,3 +130,37 @@ def test_runs_without_a_case_in_common_cannot_be_compared(report: Any) -> None:
 def test_runs_without_names_are_not_compared(report: Any) -> None:
     done = report([result("a")], [result("a", F)], names=("", ""))
     assert (done.exit_code, len(done.stdout.splitlines())) == (ExitCode.PASSED, 1)
+
+
+LINK = re.compile('<a href="([^"]*)">([^<]*)</a>([^<]*)')
+
+
+def changes_of(page: Path) -> str:
+    """Return the part of a page that lists what has changed, or an empty text."""
+    found = re.search('<details id="changes"(.*?)</details>', page.read_text(encoding="utf-8"), re.DOTALL)
+    return found[1] if found else ""
+
+
+def test_the_page_begins_with_what_the_terminal_says(report: Any, tmp_path: Path) -> None:
+    twice = [result("a"), result("a <b>", F)]
+    done = report(twice, [result("a", F, reason="one < two"), result("a <b>")])
+    listed = changes_of(tmp_path / "page.html")
+    group = result("").id
+    lines = done.stdout.splitlines()
+    assert listed.startswith(f" open><summary>{lines[1]}: {lines[-1]}</summary><h2>broken: 1</h2>")
+    assert [
+        (unquote(address), unescape(case), unescape(told)) for address, case, told in LINK.findall(listed)
+    ] == [
+        (f"#case={group}a", f"{group}a  [node, replicaset]", ": one < two"),
+        (f"#case={group}a <b>", f"{group}a <b>  [node, replicaset]", ""),
+    ]
+    report(twice, twice)
+    assert changes_of(tmp_path / "page.html").startswith("><summary>")
+    report([result("a")], [result("a")], names=("", ""))
+    assert changes_of(tmp_path / "page.html") == ""
+
+
+def test_the_list_fits_the_terminal(report: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "columns", lambda: 60)
+    done = report([result("a")], [result("a", F, reason="one attempt too few, as the server counts them")])
+    assert max(map(len, done.stdout.splitlines())) <= 60
