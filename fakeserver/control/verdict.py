@@ -60,7 +60,7 @@ def verdict_of(subject: Subject) -> Document:
     judged = [*_fail_points(cluster), *_rules(cluster), *_faults(cluster)]
     steps = _steps(subject)
     never_met = [
-        {"kind": each["kind"], "what": each["what"], "nearMisses": each["nearMisses"]}
+        {name: each[name] for name in ("kind", "name", "what", "nearMisses")}
         for each in judged
         if not each["met"]
     ]

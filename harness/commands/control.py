@@ -176,7 +176,7 @@ def _rule_add(verb: Verb, name: str) -> click.Command:
                 raise ControlError(error.message, path=place_of(error.path, given)) from None
         show(answer, as_json=as_json)
         if not as_json:
-            click.echo(f"ends with: {undoing_of(verb, arguments, answer)}", err=True)
+            click.echo(f"ends with: {undoing_of(verb, arguments, answer)}{_of_server(server_id)}", err=True)
         return ExitCode.PASSED
 
     argument = click.Argument(["rule"], required=False, metavar="[RULE]", type=Text())
@@ -229,7 +229,7 @@ def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
             else:
                 show(answer if as_json or verb.name != _STATE else _telling(answer), as_json=as_json)
             if not as_json:
-                _tell_what_holds(verb, arguments, answer)
+                _tell_what_holds(verb, arguments, answer, server_id)
         return ExitCode.PASSED
 
     return callback
@@ -346,7 +346,14 @@ def _worded(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-def _tell_what_holds(verb: Verb, arguments: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+def _of_server(server_id: str | None) -> str:
+    """Return the option for the server that a command was told, so that its undoing reaches the same one."""
+    return "" if server_id is None else f" --id {shlex.quote(server_id)}"
+
+
+def _tell_what_holds(
+    verb: Verb, arguments: Mapping[str, Any], result: Mapping[str, Any], server_id: str | None
+) -> None:
     """Print what is in force from now on, and the command that ends it; nothing for a verb that ends."""
     undoing = undoing_of(verb, arguments, result)
     if not undoing or verb.undone_by == "reset" or is_undoing(verb, arguments):
@@ -354,7 +361,7 @@ def _tell_what_holds(verb: Verb, arguments: Mapping[str, Any], result: Mapping[s
     defaults = {each.name: each.default for each in verb.arguments if not each.is_required}
     named = {key: result[key] for key in ("node",) if key in result}
     held = line_of_verb(verb, {**defaults, **arguments, **named}).removeprefix("pushbackd ")
-    click.echo(f"in force: {held}\nends with: {undoing}", err=True)
+    click.echo(f"in force: {held}\nends with: {undoing}{_of_server(server_id)}", err=True)
 
 
 def _made() -> dict[str, click.Command]:

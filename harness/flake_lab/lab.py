@@ -236,6 +236,8 @@ class LabRun:
             click.secho(complaint, fg="red", err=True, color=outputs.color)
         if not outputs.json:
             unusable = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
+            for line in terminal.script_lines(results, self._settings):
+                self._print(line)
             if self._run.note:
                 self._print(self._run.note)
             notes = (*unusable, *notes)

@@ -117,12 +117,17 @@ FORMATS: Final = (
 
 
 _FOR_SERVERS: Final = Marks(("pushbackd",))
+_OF_SERVERS_ALONE: Final = (Marks(("rules",)), Marks(("faults",)), Marks(("timeline",)))
 
 
 def is_for_servers(value: Any) -> bool:
-    """Return whether a document is a scenario for servers: it says so, and has the marks of no test."""
+    """Return whether a document is a scenario for servers: it says so, and has the marks of no test.
+
+    One that has forgotten to say so is known by what only such a file has.
+    """
     is_test = any(mark.in_document(value) for each in FORMATS for mark in each.marks)
-    return _FOR_SERVERS.in_document(value) and not is_test
+    is_own = any(mark.in_document(value) for mark in (_FOR_SERVERS, *_OF_SERVERS_ALONE))
+    return is_own and not is_test
 
 
 def format_of(value: Any) -> Format:

@@ -91,6 +91,36 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
     yield from _rules_of(failed)
 
 
+def script_lines(results: Iterable[Result], settings: Settings) -> Iterator[str]:
+    """Yield the verdict on a scenario for servers: what of it happened in the cases, and what in none."""
+    if not settings.server_scenario:
+        return
+    cases = [result for result in results if result.script]
+    counts: Counter[str] = Counter()
+    never: dict[str, str] = {}
+    for name, hits, what in (each for result in cases for each in result.script):
+        counts[name] += hits
+        never[name] = what or never.get(name, "")
+    steps = [f"{_number_of(counts['steps'], 'step')} performed"] if counts["steps"] else []
+    met = [f"{name} {_met(count)}" for name, count in counts.items() if count and name != "steps"]
+    head = [*steps, *([f"met {', '.join(met)}"] if met else [])]
+    missing = [never[name] for name, count in counts.items() if not count]
+    if missing:
+        head.append(f"{len(missing)} never met")
+    where = f"{settings.server_scenario} in {_number_of(len(cases), 'case')}"
+    yield f"verdict on {where}: {'; '.join(head) or 'nothing of it happened'}"
+    for what in missing:
+        yield click.style(f"  never met in any case: {what}", fg="yellow")
+
+
+def _number_of(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _met(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def headline(adapter: str, edition: str, settings: Settings) -> str:
     """Return what a driver is called over its results: `node (nodejs 7.9.0, edition 2026-07-08)`."""
     return f"{adapter} ({', '.join(filter(None, (settings.driver(adapter), f'edition {edition}')))})"

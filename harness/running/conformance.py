@@ -181,6 +181,8 @@ class Conformance:
         if self._json_lines is None:
             notes = [f"{len(complaints)} unusable file{'s' * (len(complaints) > 1)}"] if complaints else []
             notes += [self._why_it_ended] if self._end else []
+            for line in terminal.script_lines(self._results, self._settings):
+                self._print(line)
             if self._run.note:
                 self._print(self._run.note)
             self._print(terminal.summary(tally, self._settings, seconds=seconds, notes=notes))

@@ -218,7 +218,9 @@ class ItemExecutor:
         }
         ports |= self._deployment_options(item.topology)
         async with self._parts.deployment(topology_of(item.topology), **ports) as deployment:
-            result = await run_disturbed(self._run_on, deployment, item)
+            result = _with_script(
+                await run_disturbed(self._run_on, deployment, item), deployment, self._settings
+            )
             if result.status is ResultStatus.SKIPPED:
                 self._known.setdefault(item.topology, KnownServers.of(deployment))
             return result
@@ -233,7 +235,7 @@ class ItemExecutor:
             running = await stack.enter_async_context(self._starting(item))
             self._deployments[key] = (running, stack)
         deployment = self._deployments[key][0].with_rng(rng)
-        result = await run_disturbed(self._run_on, deployment, item)
+        result = _with_script(await run_disturbed(self._run_on, deployment, item), deployment, self._settings)
         failed = result.status is ResultStatus.FAILED
         if self._settings.server_scenario or (failed and not await deployment.recover()):
             await self._discard(key)
@@ -394,6 +396,29 @@ def _is_virtual_only(case: Case) -> bool:
 
 def _defect() -> CaseOutcome:
     return CaseOutcome(Status.ERROR, f"the harness failed: {traceback.format_exc().strip()}")
+
+
+def _with_script(result: Result, deployment: Deployment, settings: Settings) -> Result:
+    """Return a result with what became of the scenario for servers, where there is one and the case ran.
+
+    Fail points are left out: test scenarios set them, and judge them themselves.
+    """
+    if (
+        not settings.server_scenario
+        or result.status is ResultStatus.SKIPPED
+        or not isinstance(deployment, EmbeddedDeployment)
+    ):
+        return result
+    verdict = deployment.cluster.control.perform("verdict")
+    judged = (*verdict["met"], *verdict["neverMet"])
+    happened = [
+        (f"{each['kind']} {each['name']}", each.get("hits", 0), each.get("what", ""))
+        for each in judged
+        if each["kind"] != "fail point"
+    ]
+    if verdict["steps"]["of"]:
+        happened.append(("steps", verdict["steps"]["performed"], "a step of the timeline"))
+    return replace(result, script=tuple(happened))
 
 
 def _result(

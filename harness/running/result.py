@@ -124,6 +124,9 @@ class Result:
     """The seed of this case, where it is not the run's."""
     schedule: str | None = None
     """The schedule that disturbed it (`harness.flake_lab.schedule`), None for nothing."""
+    script: tuple[tuple[str, int, str], ...] = ()
+    """What the scenario for servers had for this case: a rule, a fault or its steps by name, how often it
+    happened, and what it is where that never did."""
     disturbed: tuple[str, ...] = ()
     """The effects of the schedule: a perturbation, two spaces, and the packets or tasks it met."""
 
@@ -167,6 +170,7 @@ class Result:
         for name in ("causes", "rules"):
             values[name] = tuple(values.get(name, ()))
         values["disturbed"] = tuple(values.get("disturbed", ()))
+        values["script"] = tuple(tuple(each) for each in values.get("script", ()))
         return cls(**values)
 
 

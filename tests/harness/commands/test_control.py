@@ -148,6 +148,14 @@ def test_what_is_in_force_ends_with_the_command_that_is_told(
     assert what_is_wrong(server) == before
 
 
+def test_the_command_that_ends_it_names_the_server_that_was_named(server: BackgroundCluster) -> None:
+    for words in (("limits", "--requests", "20/s"), ("rule", "add", "--command", "find", "--error", "462")):
+        told = run(*words, "--id", "shop").stderr.splitlines()[-1]
+        ending = shlex.split(told.removeprefix("ends with: pushbackd "))
+        assert ending[-2:] == ["--id", "shop"]
+        assert run(*ending).exit_code == ExitCode.PASSED, told
+
+
 def test_groups_of_servers_are_words_of_the_command_line(server: BackgroundCluster) -> None:
     try:
         answer = json.loads(run("network", "partition", "node0,clients", "node1", "--json").stdout)

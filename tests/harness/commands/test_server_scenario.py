@@ -60,6 +60,46 @@ def test_every_case_meets_the_servers_at_the_beginning_of_the_scenario(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("repeated", [(), ("--repeat", "2")], ids=" ".join)
+def test_a_run_ends_with_the_verdict_on_the_scenario(
+    files: tuple[str, str], repeated: tuple[str, ...]
+) -> None:
+    tests, servers = files
+    arguments = [
+        "conform",
+        tests,
+        "--server-scenario",
+        servers,
+        "--topology",
+        "single",
+        "--jobs",
+        "1",
+        *repeated,
+    ]
+    run = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    verdict, total = run.output.splitlines()[-2:]
+    assert verdict == f"verdict on {servers} in 2 cases: 2 steps performed; met rule rule1 2 times"
+    assert total.startswith("2 passed")
+
+
+@pytest.mark.slow
+def test_what_happened_in_no_case_is_named(files: tuple[str, str], tmp_path: Path) -> None:
+    rule = "{name: mistyped, when: {command: aggregate, namespace: shop.oders}, then: [{error: 96}]}"
+    text = SERVERS.replace("after: 2", "after: 9").replace("timeline:", f"  - {rule}\ntimeline:")
+    (tmp_path / "servers.yml").write_text(text)
+    done = CliRunner().invoke(
+        cli, ["conform", files[0], "--server-scenario", files[1], "--topology", "single", "--jobs", "1"]
+    )
+    lines = done.output.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("verdict on "))
+    assert lines[at].endswith(" in 2 cases: met rule rule1 2 times; 2 never met")
+    assert lines[at + 1 : at + 3] == [
+        "  never met in any case: rule mistyped (command: aggregate, namespace: shop.oders)",
+        "  never met in any case: a step of the timeline",
+    ]
+
+
+@pytest.mark.slow
 def test_a_failure_is_repeated_with_the_scenario(files: tuple[str, str]) -> None:
     arguments = [
         "conform",

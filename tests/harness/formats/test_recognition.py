@@ -88,6 +88,7 @@ def test_a_scenario_for_servers_is_recognised_where_it_is_asked_for() -> None:
     assert declared_in(text, is_json=False, servers=True)
     assert not declared_in(text, is_json=False)
     assert is_for_servers({"pushbackd": "1.0"})
+    assert is_for_servers({"description": "no version", "timeline": []})
     # Of a test, the field says what servers are to have seen.
     assert not is_for_servers({"pushbackd": {}, "schemaVersion": "1.0"})
 
