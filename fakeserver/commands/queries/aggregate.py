@@ -167,6 +167,13 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
     unstored = local_collections.documents_of(ctx, source)
+    if first == "$geoNear" and collection is None:
+        known = {**(options.let or {}), **options.builtins()}
+        compile_pipeline(pipeline, Scope(variables=known, release=options.release))
+        raise CommandError(
+            ErrorCode.NAMESPACE_NOT_FOUND,
+            f"$geoNear requires a geo index to run, but {ns} does not exist",
+        )
     return engine.aggregate(source, [*stages, *pipeline], options=options, documents=unstored)
 
 

@@ -176,7 +176,9 @@ class Near:
     def distance(self, shape: GeoShape) -> float | None:
         """Return the distance of a shape, None if it is too near or too far, or not on the flat map."""
         if self.spherical:
-            found = radians_to(self.center, shape) * (EARTH_RADIUS_METRES if self.metres else 1.0)
+            # Servers count in metres first, which moves the last digit of some radians.
+            found = radians_to(self.center, shape) * EARTH_RADIUS_METRES
+            found = found if self.metres else found / EARTH_RADIUS_METRES
         elif shape.is_point:
             found = flat_distance(self.center, shape.points[0])
         else:

@@ -44,11 +44,11 @@ def shapely() -> Any:
 
 
 def radians_between(first: Pair, second: Pair) -> float:
-    """Return the angle between two points of the sphere, in radians, by the haversine formula."""
-    longitude = math.radians(second[0] - first[0])
-    low, high = math.radians(first[1]), math.radians(second[1])
-    half = math.sin((high - low) / 2) ** 2 + math.cos(low) * math.cos(high) * math.sin(longitude / 2) ** 2
-    return 2 * math.asin(min(1.0, math.sqrt(half)))
+    """Return the angle between two points of the sphere, in radians, as servers reckon it."""
+    (ax, ay, az), (bx, by, bz) = _vector(first), _vector(second)
+    across = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+    sine = math.sqrt(across[0] * across[0] + across[1] * across[1] + across[2] * across[2])
+    return math.atan2(sine, ax * bx + ay * by + az * bz)
 
 
 def flat_distance(first: Pair, second: Pair) -> float:

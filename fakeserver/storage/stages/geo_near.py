@@ -6,13 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.profile import WIRE_82
+from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.filters import geo_shapes
 from fakeserver.storage.filters.geo_operators import Near, nearest
+from fakeserver.storage.filters.geo_shapes import POINT as POINT_TYPE
 from fakeserver.storage.filters.geo_shapes import BadShapeError
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.stages.projecting import set_computed
 from fakeserver.storage.values.metadata import DISTANCE, POINT
-from fakeserver.storage.values.paths import split
+from fakeserver.storage.values.pacing import paced
+from fakeserver.storage.values.paths import set_nested, split, stage_path
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.types import copy_value, is_number, is_object, truthy, type_name
 from mongowire.codes import ErrorCode
@@ -26,26 +30,45 @@ if TYPE_CHECKING:
 
 _NO_OBJECT: Final = 10065
 _NO_NEAR: Final = 5860400
+_NEAR_OF_ANOTHER_TYPE: Final = 5860401
+_NEAR_CHANGES: Final = 5860402
 _NO_DISTANCE_FIELD: Final = 16606
+_NO_LOCATION_FIELD: Final = 16607
+_OFF_THE_MAP: Final = 16433
+_SORTS: Final = 5626500
+_KEY_TOO_DEEP: Final = 5729100
+_PATH_TOO_DEEP: Final = 5984700
+_BOUND_CHANGES: Final = {"minDistance": 7555701, "maxDistance": 7555702}
 _GONE: Final = {"limit": 50858, "num": 50857, "start": 50856}
-_DISALLOWED: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
+_SEARCHES: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
+_NOT_IN_A_QUERY: Final = frozenset({"$text", "$where"})
 _KNOWN: Final = frozenset({
     "near", "distanceField", "spherical", "maxDistance", "minDistance", "query", "distanceMultiplier",
     "includeLocs", "key", "uniqueDocs",
 })  # fmt: skip
+_EDGE: Final = 180.0
+_LONGEST_KEY: Final = 180
+_LONGEST_PATH: Final = 199
+_PAIR_AND_DISTANCE: Final = 3
 
 
 def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], list[Document]]:
     """Return the stage. Raises `CommandError` for options or indexes that do not fit."""
+    if isinstance(argument, list):
+        argument = {str(index): item for index, item in enumerate(argument)}
     if not is_object(argument):
         raise CommandError(
             _NO_OBJECT, f"invalid parameter: expected an object ($geoNear), found {type_name(argument)}"
         )
-    _check_options(argument)
-    near = _near(argument)
+    _check_options(argument, optional=not scope.release or scope.release >= WIRE_82)
+    near = _near(argument, scope)
     accepts = compile_filter(argument.get("query") or {}, scope)
     multiplier = geo_shapes.number(argument.get("distanceMultiplier", 1.0))
-    distance_field, location_field = split(argument["distanceField"]), argument.get("includeLocs")
+    distance_field, location_field = (
+        _path(argument[name]) if name in argument else None for name in ("distanceField", "includeLocs")
+    )
+    if "key" in argument:
+        _check_key(argument["key"])
     metadata = scope.metadata
 
     def run(documents: list[Document]) -> list[Document]:
@@ -57,10 +80,11 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
             if reached is None:
                 continue
             distance, location = reached[0] * multiplier, reached[1]
-            shown = copy_value(document)
-            set_computed(shown, distance_field, distance)
+            shown = dict(document)
+            if distance_field is not None:
+                set_nested(shown, distance_field, distance)
             if location_field is not None:
-                set_computed(shown, split(location_field), copy_value(location))
+                set_nested(shown, location_field, copy_value(location))
             if metadata is not None:
                 metadata.note(DISTANCE, document, distance)
                 metadata.note(POINT, document, location)
@@ -70,36 +94,30 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
     return run
 
 
-def _check_options(argument: dict[str, Any]) -> None:
+def _check_options(argument: dict[str, Any], *, optional: bool) -> None:
+    """Refuse options; where it is not `optional`, a field for the distance must be named."""
     for name, code in _GONE.items():
         if name in argument:
             raise CommandError(
                 code, f"$geoNear no longer supports the '{name}' parameter. Use a $limit stage instead."
             )
+    if "near" not in argument:
+        raise CommandError(_NO_NEAR, "$geoNear requires a 'near' argument")
     unknown = next((name for name in argument if name not in _KNOWN), None)
     if unknown is not None:
         raise CommandError(ErrorCode.BAD_VALUE, f"Unknown argument to $geoNear: {unknown}")
-    if "near" not in argument:
-        raise CommandError(_NO_NEAR, "$geoNear requires a 'near' argument")
-    if type(argument.get("distanceField")) is not str:
+    if type(argument.get("distanceField", "" if optional else None)) is not str:
         raise CommandError(_NO_DISTANCE_FIELD, "$geoNear requires a 'distanceField' option as a String")
+    if type(argument.get("includeLocs", "")) is not str:
+        raise CommandError(_NO_LOCATION_FIELD, "$geoNear requires that 'includeLocs' option is a String")
     _check_types(argument)
-    for name, condition in (argument.get("query") or {}).items():
-        if isinstance(condition, dict) and _DISALLOWED.intersection(condition):
-            raise CommandError(
-                ErrorCode.BAD_VALUE,
-                f"$geoNear 'query' cannot contain a $near predicate: {show({name: condition})}",
-            )
+    _check_query(argument.get("query"))
 
 
 def _check_types(argument: dict[str, Any]) -> None:
-    for name in ("maxDistance", "minDistance", "distanceMultiplier"):
-        value = argument.get(name, 1)
-        if not is_number(value) or not geo_shapes.number(value) >= 0:
-            raise CommandError(
-                ErrorCode.TYPE_MISMATCH, f"$geoNear parameter '{name}' must be a non-negative number"
-            )
-    for name, kind in (("query", dict), ("includeLocs", str), ("key", str)):
+    if "distanceMultiplier" in argument:
+        _check_distance("distanceMultiplier", argument["distanceMultiplier"])
+    for name, kind in (("query", dict), ("key", str)):
         if name in argument and not isinstance(argument[name], kind):
             wanted = "an object" if kind is dict else "of type string"
             raise CommandError(
@@ -110,44 +128,139 @@ def _check_types(argument: dict[str, Any]) -> None:
         raise CommandError(ErrorCode.BAD_VALUE, "$geoNear parameter 'key' cannot be the empty string")
 
 
-def _near(argument: dict[str, Any]) -> Near:
-    value = argument["near"]
-    if isinstance(value, dict) and "$geometry" in value:
-        value = value["$geometry"]
-    least = geo_shapes.number(argument.get("minDistance", 0.0))
-    most = geo_shapes.number(argument.get("maxDistance", math.inf))
+def _check_query(condition: Any) -> None:
+    """Refuse what no query of the stage may hold. Raises `CommandError` 5626500 or 2."""
+    if isinstance(condition, list):
+        for item in paced(condition):
+            _check_query(item)
+    if not isinstance(condition, dict):
+        return
+    for name, value in condition.items():
+        if name in _SEARCHES:
+            raise CommandError(
+                _SORTS,
+                "$geoNear, $near, and $nearSphere are not allowed in this context, as these operators require"
+                " sorting geospatial data. If you do not need sort, consider using $geoWithin instead.",
+            )
+        if name in _NOT_IN_A_QUERY:
+            raise CommandError(ErrorCode.BAD_VALUE, f"{name} is not allowed in the 'query' of $geoNear")
+        if name != "$expr":
+            _check_query(value)
+
+
+def _check_distance(name: str, value: Any) -> float:
+    """Return a distance, or a factor of one. Raises `CommandError` 14 for no number, 2 for one below 0."""
+    if not is_number(value):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH, f"$geoNear parameter '{name}' must be a non-negative number"
+        )
+    found = geo_shapes.number(value)
+    if not found >= 0:
+        raise CommandError(ErrorCode.BAD_VALUE, f"$geoNear parameter '{name}' must be nonnegative")
+    return found
+
+
+def _path(value: str) -> tuple[str, ...]:
+    """Return the parts of a field that the stage adds. Raises `CommandError` for one that cannot be."""
+    parts = stage_path(value)
+    if len(parts) > _LONGEST_PATH:
+        raise CommandError(_PATH_TOO_DEEP, "FieldPath concat would be too long")
+    return parts
+
+
+def _check_key(value: str) -> None:
+    if len(stage_path(value)) > _LONGEST_KEY:
+        raise CommandError(
+            _KEY_TOO_DEEP,
+            f"key field path must have at most {_LONGEST_KEY} components to be searched by $geoNear",
+        )
+
+
+def _settled(name: str, argument: dict[str, Any], code: int, scope: Scope) -> Any:
+    """Return the value of an option that is an expression. Raises `CommandError` if it is not constant."""
+    evaluate = compile_expression(argument[name], scope)
+    if not is_constant(argument[name]):
+        raise CommandError(code, f"$geoNear requires {name} to be a constant expression")
+    return evaluate(scope.frame({}))
+
+
+def _near(argument: dict[str, Any], scope: Scope) -> Near:
+    value = _settled("near", argument, _NEAR_CHANGES, scope)
+    if not isinstance(value, dict | list):
+        raise CommandError(
+            _NEAR_OF_ANOTHER_TYPE,
+            "$geoNear requires near argument to be a GeoJSON object or a legacy point(array)",
+        )
+    bounds = {"minDistance": 0.0, "maxDistance": math.inf}
+    if isinstance(value, list) and len(value) >= _PAIR_AND_DISTANCE:
+        # A legacy pair may be followed by how far to look.
+        if len(value) > _PAIR_AND_DISTANCE:
+            raise CommandError(ErrorCode.BAD_VALUE, f"geo near accepts just one argument: {show(value)}")
+        bounds["maxDistance"] = _check_distance("maxDistance", value[-1])
+    for name, code in _BOUND_CHANGES.items():
+        if name in argument:
+            bounds[name] = _check_distance(name, _settled(name, argument, code, scope))
+    least, most = bounds["minDistance"], bounds["maxDistance"]
     try:
-        shape = geo_shapes.parse(value)
+        shape = geo_shapes.parse(_as_point(value))
     except BadShapeError as error:
         raise CommandError(ErrorCode.BAD_VALUE, f"invalid argument to $geoNear: {error}") from None
     if not shape.is_point:
         raise CommandError(ErrorCode.BAD_VALUE, f"$geoNear requires a point, given {show(value)}")
     metres = not shape.legacy
     spherical = metres or truthy(argument.get("spherical", False))
+    longitude, latitude = shape.points[0]
+    if spherical and not (abs(longitude) <= _EDGE and abs(latitude) <= _EDGE / 2):
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"invalid argument to $geoNear: longitude/latitude is out of bounds: {show(value)}",
+        )
     return Near(shape.points[0], spherical=spherical, metres=metres, least=least, most=most)
+
+
+def _as_point(value: Any) -> Any:
+    """Return GeoJSON as it is read here: it need not say that it is a point, and numbers may have names."""
+    coordinates = value.get("coordinates") if isinstance(value, dict) else None
+    if not isinstance(coordinates, dict | list) or value.get("type", POINT_TYPE) != POINT_TYPE:
+        return value
+    numbers = list(coordinates.values()) if isinstance(coordinates, dict) else coordinates
+    return {**value, "type": POINT_TYPE, "coordinates": numbers}
 
 
 def _key(argument: dict[str, Any], near: Near, indexes: Sequence[IndexSpec]) -> str:
     """Return the field to search: the option `key`, else that of the collection's one geographic index."""
-    wanted = argument.get("key")
-    kinds = ("2dsphere",) if near.metres else ("2d", "2dsphere")
-    for kind in kinds:
-        fields = {
-            name
-            for index in indexes
-            for name, how in index.key.items()
-            if how == kind and wanted in (None, name)
-        }
+    field = argument.get("key") or _only_field(indexes)
+    # The flat map is searched by its own index, the sphere by either, in metres by its own alone.
+    kinds = frozenset({"2dsphere"} if near.metres else {"2d", "2dsphere"} if near.spherical else {"2d"})
+    usable = [index for index in indexes if index.key.get(field) in kinds]
+    if not usable:
+        raise CommandError(
+            ErrorCode.NO_QUERY_EXECUTION_PLANS,
+            "error processing query: planner returned error :: caused by :: unable to find index for $geoNear"
+            " query",
+        )
+    if not near.spherical:
+        _check_on_map(near, usable[0])
+    return field
+
+
+def _only_field(indexes: Sequence[IndexSpec]) -> str:
+    for kind in ("2d", "2dsphere"):
+        fields = [name for index in indexes for name, how in index.key.items() if how == kind]
         if len(fields) > 1:
             raise CommandError(
                 ErrorCode.INDEX_NOT_FOUND,
                 f"There is more than one {kind} index; unsure which to use for $geoNear",
             )
         if fields:
-            return fields.pop()
+            return fields[0]
     raise CommandError(
-        ErrorCode.INDEX_NOT_FOUND,
-        "unable to find index for $geoNear query"
-        if wanted is not None
-        else "$geoNear requires a 2d or 2dsphere index, but none were found",
+        ErrorCode.INDEX_NOT_FOUND, "$geoNear requires a 2d or 2dsphere index, but none were found"
     )
+
+
+def _check_on_map(near: Near, index: IndexSpec) -> None:
+    least = geo_shapes.number(index.document.get("min", -_EDGE))
+    most = geo_shapes.number(index.document.get("max", _EDGE))
+    if not all(least <= each < most for each in near.center):
+        raise CommandError(_OFF_THE_MAP, f"point not in interval of [ {least:g}, {most:g} ]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import bson
 
@@ -12,6 +12,7 @@ from fakeserver.storage.plans.planning import reading
 from fakeserver.storage.plans.search_rules import check_searches
 from fakeserver.storage.values.limits import check_sorted
 from fakeserver.storage.values.metadata import DISTANCE
+from fakeserver.storage.values.pacing import sorted_at_leisure
 from fakeserver.storage.values.sorting import check_sort, key_values, sort_documents
 from fakeserver.storage.values.types import INT64_MAX, SCALARS, identity
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from fakeserver.storage.port.engine import Document, Query, Scope
     from fakeserver.storage.store.collection_state import CollectionState, Examined
-
-_NEAREST_FIRST: Final[Mapping[str, Any]] = {"": {"$meta": DISTANCE}}
 
 
 def select(
@@ -59,7 +58,7 @@ def _scan(
     if searched:
         check_searches(query, query.filter)
     if query.sort:
-        check_sort(query.sort)
+        check_sort(query.sort, natural=True)
     if collection is None:
         return []
     plan = collection.plan(query)
@@ -67,8 +66,9 @@ def _scan(
     matching = (pair for pair in pairs if predicate(pair[1]))
     sort = query.sort
     if searched and DISTANCE in scope.meta and not sort:
-        sort = _NEAREST_FIRST
-    if plan.is_sorted or not sort:
+        distance = scope.meta[DISTANCE]
+        found = sorted_at_leisure(list(matching), lambda pair: distance(pair[1]))[query.skip : stop]
+    elif plan.is_sorted or not sort:
         found = list(islice(matching, query.skip, stop))
     else:
         found = list(matching)

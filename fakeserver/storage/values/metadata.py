@@ -62,17 +62,25 @@ def require(name: str, meta: Readers | None) -> Callable[[Any], Any]:
     return meta[name]
 
 
-def rank(name: str, value: Any) -> float:
-    """Return what a document is sorted by: the best score, or the least distance, is the least."""
-    if value is MISSING:
-        return 0.0
-    return -value if name == TEXT_SCORE else float(value)
+def rank(value: Any) -> float:
+    """Return what a document is sorted by: the best score, and the greatest distance, is the least."""
+    return 0.0 if value is MISSING else -float(value)
+
+
+_SORTABLE: Final = frozenset({
+    TEXT_SCORE, DISTANCE, "randVal", "score", "searchScore", "vectorSearchScore",
+})  # fmt: skip
+_NOT_SORTABLE: Final = 31138
 
 
 def check_sort_by(direction: Mapping[str, Any]) -> None:
-    """Refuse a `{$meta: …}` in a sort that no server knows. Raises `CommandError`."""
-    name = direction["$meta"]
-    if type(name) is not str:
+    """Refuse a `{$meta: …}` in a sort that no server knows. Raises `CommandError` 9 or 31138."""
+    if len(direction) != 1:
         raise CommandError(
-            ErrorCode.BAD_VALUE, f"Illegal $meta sort: $meta must be a string, not {type_name(name)}"
+            ErrorCode.FAILED_TO_PARSE,
+            "Cannot have additional keys in a $meta sort specification",
         )
+    name = direction["$meta"]
+    if type(name) is not str or name not in _SORTABLE:
+        shown = name if type(name) is str else type_name(name)
+        raise CommandError(_NOT_SORTABLE, f"Illegal $meta sort: {shown}")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fakeserver.errors import CommandError
 from fakeserver.storage.values.metadata import check_sort_by, meta_of, rank, require
 from fakeserver.storage.values.pacing import order_at_leisure, paced, sorted_at_leisure
-from fakeserver.storage.values.paths import nested, split
+from fakeserver.storage.values.paths import nested, split, stage_path
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
-from fakeserver.storage.values.types import MISSING, is_number, is_object, whole
+from fakeserver.storage.values.types import MISSING, is_number, is_object, safe_int, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -22,32 +22,42 @@ if TYPE_CHECKING:
 
 _BAD_DIRECTION: Final = 15975
 _NO_DIRECTION: Final = 15974
+_NO_META: Final = 17312
+_TOO_MANY: Final = 13103
+_MOST_FIELDS: Final = 32
 _META: Final = "$meta"
 _NATURAL: Final = "$natural"
 
 
-def check_sort(sort: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return a sort as fields and directions. Raises `CommandError` for a bad one."""
-    keys = []
+def check_sort(sort: Mapping[str, Any], *, natural: bool = False) -> list[tuple[str, int]]:
+    """Return a sort as fields and directions. Raises `CommandError` for a bad one.
+
+    The order in which documents lie may be asked for where it is `natural`.
+    """
+    keys: list[tuple[str, int]] = []
     for name, direction in sort.items():
         if isinstance(direction, dict):
             if _META in direction:
                 check_sort_by(direction)
                 continue
             raise CommandError(
-                ErrorCode.BAD_VALUE, f"Illegal key in $sort specification: {name}: {direction}"
+                _NO_META,
+                "The only expression supported by $sort right now is {$meta: <metadata type>}, not"
+                f" {show_document(direction)}",
             )
         if not is_number(direction):
             shown = show_document({name: direction})[2:-2]
             raise CommandError(_NO_DIRECTION, f"Illegal key in $sort specification: {shown}")
-        number = whole(direction)
+        number = safe_int(direction)
         if number not in (1, -1):
             raise CommandError(
                 _BAD_DIRECTION, "$sort key ordering must be 1 (for ascending) or -1 (for descending)"
             )
-        if not name:
-            raise CommandError(40352, "FieldPath cannot be constructed with empty string")
+        if not natural or name != _NATURAL:
+            stage_path(name)
         keys.append((name, number))
+    if len(keys) > _MOST_FIELDS:
+        raise CommandError(_TOO_MANY, "too many compound keys")
     return keys
 
 
@@ -64,7 +74,7 @@ def sort_documents(
     """
     if not sort:
         return documents
-    checked = check_sort(sort)
+    checked = check_sort(sort, natural=True)
     if any(name == _NATURAL for name, _direction in checked):
         return documents if checked[0][1] > 0 else documents[::-1]
     columns = _columns(documents, checked, fold)
@@ -72,7 +82,7 @@ def sort_documents(
         known = meta_of(direction)
         if known is not None:
             read = require(known, meta)
-            columns[name] = _Column([rank(known, read(document)) for document in paced(documents)])
+            columns[name] = _Column([rank(read(document)) for document in paced(documents)])
     return _in_order(documents, [columns[name] for name in sort if name in columns])
 
 
@@ -121,7 +131,7 @@ def _first(
 
 def key_values(document: Any, sort: Mapping[str, Any], fold: Fold | None = None) -> list[Any]:
     """Return the values that a document is sorted by, one for each field: what `$meta: "sortKey"` shows."""
-    checked = check_sort(sort)
+    checked = check_sort(sort, natural=True)
     paths, signs = [split(name) for name, _ in checked], [direction for _, direction in checked]
     values, _key = _first(document, paths, signs, fold)
     return [None if value is MISSING else value for value in values]

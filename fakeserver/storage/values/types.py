@@ -268,6 +268,20 @@ def whole(value: Any) -> int | None:
     return max(-_LONG_MAX - 1, min(_LONG_MAX, int(number)))
 
 
+def safe_int(value: Any) -> int:
+    """Return a number as a bounded 64-bit integer: doubles truncated, decimals rounded, NaN 0."""
+    if is_nan(value):
+        return 0
+    number = exact(value)
+    if number >= _LONG_MAX:
+        return _LONG_MAX
+    if number <= -_LONG_MAX - 1:
+        return -_LONG_MAX - 1
+    if isinstance(number, decimal.Decimal):
+        number = number.to_integral_value(decimal.ROUND_HALF_EVEN)
+    return int(number)
+
+
 def not_an_integer(value: Any) -> str | None:
     """Return why a value is no 64-bit integer, in a server's words, or None for one that is."""
     if not is_number(value):

@@ -246,6 +246,138 @@ def test_a_view_may_be_made_before_its_index_and_be_read_after() -> None:
     assert [each["d"] for each in server.documents("v")] == [pytest.approx(DEGREE)]
 
 
+def test_a_sort_by_distance_has_the_farthest_first() -> None:
+    server = holding("2dsphere", *(point(0, n) for n in (2, 1, 3)))
+    by_distance = {"$sort": {"d": {"$meta": "geoNearDistance"}}}
+    assert [each["_id"] for each in geo_near(server, by_distance)] == [2, 0, 1]
+    found = server.documents("c", {"at": {"$near": {"$geometry": point(0, 0)}}})
+    assert [each["_id"] for each in found] == [1, 0, 2]
+
+
+def test_geo_near_need_not_tell_distances() -> None:
+    server = holding("2dsphere", point(0, 2), point(0, 1))
+    stage = {"near": point(0, 0)}
+    reply = server.run({"aggregate": "c", "pipeline": [{"$geoNear": stage}], "cursor": {}})
+    assert [list(each) for each in reply["cursor"]["firstBatch"]] == [["_id", "at"]] * 2
+
+
+def test_geo_near_writes_over_arrays_on_the_way_to_its_fields() -> None:
+    server = holding("2dsphere", point(0, 1))
+    server.run({"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": [1, {"d": 2}]}}}]})
+    (found,) = geo_near(server, distanceField="a.0", includeLocs="a.at")
+    assert found["a"] == {"0": pytest.approx(DEGREE), "at": point(0, 1)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"maxDistance": {"$multiply": [1.5, DEGREE]}},
+        {"maxDistance": "$$reach"},
+        {"near": {"$literal": point(0, 0)}, "maxDistance": "$$reach"},
+        {"near": {"coordinates": [0, 0]}, "maxDistance": "$$reach"},
+        {"near": {"type": "Point", "coordinates": {"x": 0, "y": 0}}, "maxDistance": "$$reach"},
+    ],
+)
+def test_geo_near_reckons_its_bounds_and_reads_points_that_say_little(options: dict[str, Any]) -> None:
+    stage = {"near": point(0, 0), "distanceField": "d", **options}
+    server = holding("2dsphere", *(point(0, n) for n in range(4)))
+    command = {
+        "aggregate": "c",
+        "pipeline": [{"$geoNear": stage}],
+        "cursor": {},
+        "let": {"reach": 1.5 * DEGREE},
+    }
+    assert [each["_id"] for each in server.run(command)["cursor"]["firstBatch"]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("center", "place", "distance"),
+    [([0, 0], [3, 0], 0.0523598775598299), ([180, 90], [0, 0], 1.5707963267948968)],
+)
+def test_angles_are_those_of_a_server_to_the_last_digit(
+    center: list[int], place: list[int], distance: float
+) -> None:
+    (found,) = geo_near(holding("2d", place), near=center, spherical=True)
+    assert found["d"] == distance
+
+
+TWIGS = ".".join(["a"] * 200)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"near": 5}, 5860401),
+        ({"near": "here"}, 5860401),
+        ({"near": None}, 5860401),
+        ({"near": "$at"}, 5860402),
+        ({"near": [1, 2, 3, 4]}, 2),
+        ({"near": [1, 2, "far"]}, 14),
+        ({"near": [181, 0], "spherical": True}, 2),
+        ({"near": [0, 91], "spherical": True}, 2),
+        ({"near": SQUARE}, 2),
+        ({"near": {"type": "point", "coordinates": [0, 0]}}, 2),
+        ({"near": [0, 0]}, 291),
+        ({"maxDistance": -1}, 2),
+        ({"minDistance": math.nan}, 2),
+        ({"minDistance": "far"}, 14),
+        ({"minDistance": "$at"}, 7555701),
+        ({"maxDistance": {"$add": [1, "$at"]}}, 7555702),
+        ({"distanceMultiplier": -1}, 2),
+        ({"distanceMultiplier": "2"}, 14),
+        ({"distanceField": 5}, 16606),
+        ({"distanceField": ""}, 40352),
+        ({"distanceField": "$d"}, 16410),
+        ({"distanceField": "a..d"}, 15998),
+        ({"distanceField": "a."}, 40353),
+        ({"distanceField": "a\0"}, 16411),
+        ({"distanceField": TWIGS}, 5984700),
+        ({"distanceField": f"{TWIGS}.a"}, 15),
+        ({"includeLocs": None}, 16607),
+        ({"includeLocs": ".a"}, 15998),
+        ({"includeLocs": TWIGS}, 5984700),
+        ({"key": "$at"}, 16410),
+        ({"key": TWIGS}, 5729100),
+        ({"key": f"{TWIGS}.a"}, 15),
+        ({"key": "other"}, 291),
+        ({"query": {"at": {"$near": [0, 0]}}}, 5626500),
+        ({"query": {"$or": [{"at": {"$nearSphere": [0, 0]}}]}}, 5626500),
+        ({"query": {"$text": {"$search": "a"}}}, 2),
+        ({"query": {"$where": "true"}}, 2),
+        ({"query": []}, 14),
+    ],
+)
+def test_an_option_of_geo_near_that_cannot_be_is_refused(options: dict[str, Any], code: int) -> None:
+    stage = {"near": point(0, 0), "distanceField": "d", **options}
+    command = {"aggregate": "c", "pipeline": [{"$geoNear": stage}], "cursor": {}}
+    assert refused(holding("2dsphere", point(0, 0)), command).code == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "code"),
+    [
+        ("2d", {"near": [181, 0]}, 16433),
+        ("2d", {"near": [0, 180]}, 16433),
+        ("2d", {"near": point(0, 0)}, 291),
+        (None, {}, 27),
+    ],
+)
+def test_the_index_decides_what_geo_near_can_search(
+    kind: str | None, options: dict[str, Any], code: int
+) -> None:
+    stage = {"near": point(0, 0), "distanceField": "d", **options}
+    command = {"aggregate": "c", "pipeline": [{"$geoNear": stage}], "cursor": {}}
+    assert refused(holding(kind, [0, 0]), command).code == code
+
+
+def test_geo_near_needs_its_collection_to_be_there() -> None:
+    stage = {"near": point(0, 0), "distanceField": "d"}
+    command = {"aggregate": "nowhere", "pipeline": [{"$geoNear": stage}], "cursor": {}}
+    assert refused(cities(), command).code == 26
+    stage["distanceField"] = "$d"
+    assert refused(cities(), command).code == 16410
+
+
 # What is refused.
 
 BOW_TIE = polygon([0, 0], [2, 2], [2, 0], [0, 2])
@@ -292,15 +424,6 @@ NEAR = {"at": {"$near": BERLIN}}
         ({"find": "c", "filter": {"$and": [NEAR, NEAR]}}, 2),
         ({"find": "c", "filter": {**NEAR, "$and": [5]}}, 2),
         ({"aggregate": "c", "pipeline": [{"$match": NEAR}], "cursor": {}}, 5626500),
-        (
-            {
-                "aggregate": "plain",
-                "pipeline": [{"$geoNear": {"near": point(0, 0), "distanceField": "d"}}],
-                "cursor": {},
-            },
-            27,
-        ),
-        ({"aggregate": "c", "pipeline": [{"$geoNear": {"near": point(0, 0)}}], "cursor": {}}, 16606),
         ({"aggregate": "c", "pipeline": [{"$geoNear": {"distanceField": "d"}}], "cursor": {}}, 5860400),
         (
             {
