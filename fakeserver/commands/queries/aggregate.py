@@ -48,7 +48,12 @@ from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.idl.generic_arguments import read_concern_not_supported
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.port.engine import Namespace, Query, Scope
-from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name, unrecognized_stage
+from fakeserver.storage.stages.pipeline_stages import (
+    check_facets,
+    compile_pipeline,
+    stage_name,
+    unrecognized_stage,
+)
 from fakeserver.storage.stages.rank_fusion import FUSIONS, not_first
 from fakeserver.storage.values.collation import fold_of
 from mongowire.codes import ErrorCode
@@ -110,7 +115,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     # even where the collection is missing or a view.
     names = [stage_name(stage) for stage in pipeline]
     _check_known(names, ctx.node.profile.max_wire_version)
-    _check_order(names, whole_database=type(target) is not str)
+    _check_order(names, pipeline, whole_database=type(target) is not str)
     check_matches(pipeline)
     if request.get("apiStrict", False):
         _check_strict(pipeline)
@@ -183,7 +188,7 @@ def _check_known(names: Sequence[str], wire_version: int) -> None:
             raise unrecognized_stage(name)
 
 
-def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
+def _check_order(names: Sequence[str], pipeline: Pipeline, *, whole_database: bool) -> None:
     for index, name in enumerate(names):
         if index and name in FUSIONS:
             raise not_first(name)
@@ -192,6 +197,9 @@ def _check_order(names: Sequence[str], *, whole_database: bool) -> None:
         if index < len(names) - 1 and name in output_stages.NAMES:
             raise CommandError(_LAST_ONLY, f"{name} can only be the final stage in the pipeline")
     first = names[0] if names else ""
+    for stage in pipeline if whole_database else ():
+        if isinstance(stage.get("$facet"), dict):
+            check_facets(stage["$facet"], on_database=True)
     if whole_database and first not in source_stages.ON_DATABASE:
         raise CommandError(
             ErrorCode.INVALID_NAMESPACE,
@@ -259,21 +267,20 @@ def _batch_size(request: Mapping[str, Any]) -> int | None:
 
 # Conditions that a `$match` stage may not hold, though find accepts them.
 #
-# `$where` (16395), searches by distance, which would have to sort (5626500), and `$text` behind the first
+# `$where` (2), searches by distance, which would have to sort (5626500), and `$text` behind the first
 # stage (17313), because only a query at the head of a pipeline uses the text index. A stage within `$lookup`
 # or `$unionWith` begins a pipeline of its own; one within `$facet` does not, as it follows the stages before.
 
-_WHERE: Final = 16395
 _TEXT_FIRST: Final = 17313
 _NEAR: Final = 5626500
-_NEARS: Final = frozenset({"$near", "$nearSphere"})
+_NEARS: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
 _PIPELINES: Final = ("$lookup", "$unionWith")
 
 
 def check_matches(pipeline: Sequence[Mapping[str, Any]]) -> None:
     """Refuse scripts, searches by distance, and text searches behind the first stage.
 
-    Raises `CommandError` 16395, 5626500 or 17313.
+    Raises `CommandError` 2, 5626500 or 17313.
     """
     for index, stage in enumerate(pipeline):
         for name, argument in stage.items():
@@ -300,7 +307,7 @@ def _check_match(condition: Any, *, first: bool) -> None:
         return
     for name, value in condition.items():
         if name == "$where":
-            raise CommandError(_WHERE, "$where is not allowed inside of a $match aggregation expression")
+            raise CommandError(ErrorCode.BAD_VALUE, "$where is not allowed in this context")
         if name == "$text" and not first:
             raise CommandError(_TEXT_FIRST, "$match with $text is only allowed as the first pipeline stage")
         if name in _NEARS:

@@ -157,7 +157,7 @@ def described(
     else:
         statement = _statement(name, command)
     if statement.parts.get("sort"):
-        check_sort(statement.parts["sort"])
+        check_sort(statement.parts["sort"], natural=True)
     hint = check_hint(collection, statement.options.get("hint"), source, statement.filter)
     if name == "distinct":
         hint = hint or index_to_scan(collection, command)

@@ -154,7 +154,7 @@ def _shape(command: Mapping[str, Any], collection: Collection) -> tuple[Any, dic
         )
     compile_filter(parts["query"])
     if parts["sort"]:
-        check_sort(parts["sort"])
+        check_sort(parts["sort"], natural=True)
     collation = complete(parts.pop("collation")) if "collation" in command else None
     parts.pop("collation", None)
     key = key_of(parts["query"], parts["sort"], parts["projection"], collation or collection.collation)

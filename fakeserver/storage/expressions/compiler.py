@@ -24,7 +24,7 @@ from fakeserver.storage.expressions.functions import FunctionTable, is_constant
 from fakeserver.storage.expressions.scripted import compile_function
 from fakeserver.storage.values.limits import checked_text
 from fakeserver.storage.values.pacing import order_at_leisure, paced
-from fakeserver.storage.values.paths import field_path, gather
+from fakeserver.storage.values.paths import field_name, field_path, gather
 from fakeserver.storage.values.printing import show, show_document
 from fakeserver.storage.values.types import MISSING, order, truthy
 from mongowire.codes import ErrorCode
@@ -114,7 +114,7 @@ class Compiler:
     def _object(self, document: dict[str, Any]) -> Evaluate:
         first = next(iter(document), "")
         if not first.startswith("$"):
-            fields = [(name, self.compile(value)) for name, value in paced(document.items())]
+            fields = [(field_name(name), self.compile(value)) for name, value in paced(document.items())]
 
             def evaluate(frame: Frame) -> Any:
                 values = ((name, value(frame)) for name, value in paced(fields))

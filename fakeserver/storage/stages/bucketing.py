@@ -26,6 +26,7 @@ from fakeserver.storage.values.types import (
     INT32_MIN,
     INT64_MAX,
     MISSING,
+    as_mapping,
     exact,
     is_finite,
     is_nan,
@@ -57,11 +58,21 @@ def compile_group(argument: Any, scope: Scope) -> Callable[[list[Document]], lis
     if "_id" not in argument:
         raise CommandError(15955, "a group specification must include an _id")
     key = compile_expression(argument["_id"], scope)
+    _check_group_key(argument["_id"])
     return _grouping(
         key,
         {name: compile_field(name, spec, scope) for name, spec in argument.items() if name != "_id"},
         scope,
     )
+
+
+def _check_group_key(key: Any) -> None:
+    """Refuse a key that reads like an inclusion. Raises `CommandError` 17390."""
+    fields = as_mapping(key) if is_object(key) else {}
+    if not next(iter(fields), "").startswith("$"):
+        for value in fields.values():
+            if is_number(value) or isinstance(value, bool):
+                raise CommandError(17390, "$group does not support inclusion-style expressions")
 
 
 def _grouping(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson import Int64
 
 from fakeserver.errors import CommandError, not_implemented
+from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.stages.bucketing import (
@@ -34,10 +35,19 @@ from fakeserver.storage.stages.rank_fusion import (
 )
 from fakeserver.storage.values.limits import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.paths import exactly, field_path, prefixes, remove, split, stage_path
+from fakeserver.storage.values.paths import field_name, nested, prefixes, remove, stage_path
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.sorting import Sorted, check_sort, key_values, sort_documents
-from fakeserver.storage.values.types import MISSING, copy_value, is_object, not_an_integer, type_name, whole
+from fakeserver.storage.values.types import (
+    MISSING,
+    copy_value,
+    is_number,
+    is_object,
+    not_an_integer,
+    safe_int,
+    type_name,
+    whole,
+)
 from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.interrupts import check_for_interrupt, interruptible
 from mongowire.codes import ErrorCode
@@ -59,7 +69,7 @@ def compile_unwind(argument: Any, _scope: Scope) -> Flowing:
     index_parts = None if index_name is None else stage_path(index_name)
 
     def unwound(document: Document) -> Iterator[Document]:
-        value = exactly(document, parts)
+        value = nested(document, parts)
         if isinstance(value, list) and value:
             rest = _without_array(document, parts)
             for index, item in enumerate(interruptible(value)):
@@ -71,9 +81,10 @@ def compile_unwind(argument: Any, _scope: Scope) -> Flowing:
 
     def _with(document: Document, item: Any, index: int | None) -> Document:
         changed = copy_value(document)
-        if item is MISSING:
+        if item is not MISSING:
+            set_computed(changed, parts, item)
+        elif nested(document, parts) is not MISSING:
             remove(changed, parts)
-        set_computed(changed, parts, item)
         if index_parts is not None:
             set_computed(changed, index_parts, None if index is None else Int64(index))
         return dict(changed)
@@ -94,6 +105,8 @@ def _unwind_options(argument: Any) -> dict[str, Any]:
         raise CommandError(28812, "no path specified to $unwind stage")
     if not path.startswith("$"):
         raise CommandError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
+    if "\0" in path:
+        raise CommandError(16419, "field path must not contain embedded null characters")
     return options
 
 
@@ -222,6 +235,7 @@ def compile_redact(argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]
 
 
 _UNRECOGNIZED: Final = 40324
+_DOTTED_WITHIN: Final = 40183
 _NOT_ONE_FIELD: Final = 40323
 _NOT_AN_OBJECT: Final = 40228
 _BAD_LIMIT: Final = 5107201
@@ -362,7 +376,7 @@ def _add_fields(argument: Any, scope: Scope) -> PipelineStage:
             40272, f"$addFields specification stage must be an object, got {type_name(argument)}"
         )
     with _named_in_errors("$addFields"):
-        fields = [(split(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
+        fields = [(stage_path(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
 
     def with_fields(document: Document) -> Document:
         frame, changed = scope.frame(document), dict(document)
@@ -376,6 +390,8 @@ def _add_fields(argument: Any, scope: Scope) -> PipelineStage:
 def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for name, value in spec.items():
+        if prefix and "." in name:
+            raise CommandError(_DOTTED_WITHIN, f"cannot use dotted field name '{name}' in a sub object")
         if is_object(value) and value and not next(iter(value)).startswith("$"):
             found.extend(_leaves(value, f"{prefix}{name}."))
         else:
@@ -478,9 +494,19 @@ def _count(argument: Any, _scope: Scope) -> PipelineStage:
 
 
 def _replace_root(argument: Any, scope: Scope) -> PipelineStage:
-    if not isinstance(argument, dict) or "newRoot" not in argument:
+    if not isinstance(argument, dict):
         raise CommandError(
-            40231 if isinstance(argument, dict) else 40229, "no newRoot specified for the $replaceRoot stage"
+            40229, f"expected an object as specification for $replaceRoot stage, got {type_name(argument)}"
+        )
+    for name in argument:
+        if name != "newRoot":
+            raise CommandError(
+                ErrorCode.IDL_UNKNOWN_FIELD, f"BSON field '$replaceRoot.{name}' is an unknown field."
+            )
+    if "newRoot" not in argument:
+        raise CommandError(
+            ErrorCode.IDL_FAILED_TO_PARSE,
+            "BSON field '$replaceRoot.newRoot' is missing but a required field",
         )
     return _replace_with(argument["newRoot"], scope)
 
@@ -519,7 +545,7 @@ def _rank_fusion(argument: Any, scope: Scope) -> PipelineStage:
 def _facet(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(40169, "the $facet specification must be a non-empty object")
-    _check_facets(argument)
+    check_facets(argument)
     branches = {name: compile_pipeline(pipeline, scope) for name, pipeline in argument.items()}
 
     def run(documents: list[Document]) -> list[Document]:
@@ -537,10 +563,13 @@ def _facet(argument: Any, scope: Scope) -> PipelineStage:
     return run
 
 
-def _check_facets(branches: Mapping[str, Any]) -> None:
-    """Refuse what is no pipeline, and stages that no facet may hold. Raises `CommandError`."""
+def check_facets(branches: Mapping[str, Any], *, on_database: bool = False) -> None:
+    """Refuse what is no pipeline, and stages that no facet may hold. Raises `CommandError`.
+
+    Where the pipeline is `on_database`, no stage is refused for its namespace.
+    """
     for name, pipeline in branches.items():
-        _check_facet_name(name)
+        field_name(name)
         if not isinstance(pipeline, list):
             raise CommandError(
                 40170, f"arguments to $facet must be arrays, {name} is type {type_name(pipeline)}"
@@ -554,16 +583,8 @@ def _check_facets(branches: Mapping[str, Any]) -> None:
             if index and not FUSIONS.isdisjoint(stage):
                 raise not_first(next(iter(stage)))
             for held in _NOT_IN_FACETS.keys() & stage:
-                code = _NOT_IN_FACETS[held]
+                code = 40600 if on_database else _NOT_IN_FACETS[held]
                 raise CommandError(code, f"{held} is not allowed to be used within a $facet stage")
-
-
-def _check_facet_name(name: str) -> None:
-    """Refuse what cannot be the name of a field. Raises `CommandError`."""
-    if not name or "." in name:
-        code = 16412 if name else 15998
-        raise CommandError(code, f"FieldPath field names may not be '{name}'")
-    field_path(name)
 
 
 def _check_within_facet(stage: Mapping[str, Any]) -> None:
@@ -580,20 +601,19 @@ _NOT_BELOW_FACETS: Final = frozenset({"$collStats", "$facet", "$geoNear", "$inde
 _NOT_IN_FACETS: Final = {
     **dict.fromkeys((
         "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents", "$facet",
-        "$geoNear", "$indexStats", "$listCatalog", "$listLocalSessions", "$listSampledQueries", "$merge",
+        "$geoNear", "$indexStats", "$listCatalog", "$listSampledQueries", "$merge",
         "$out", "$planCacheStats", "$querySettings", "$queryStats", "$search", "$searchMeta",
         "$shardedDataDistribution", "$vectorSearch",
     ), 40600),
     "$listSessions": ErrorCode.INVALID_NAMESPACE,
+    "$listLocalSessions": ErrorCode.INVALID_NAMESPACE,
     "$listClusterCatalog": 9621301,
 }  # fmt: skip
 """Stages that no facet may hold, with the code of each."""
 
 
 def _sample(argument: Any, scope: Scope) -> PipelineStage:
-    size = whole(argument.get("size")) if isinstance(argument, dict) else None
-    if size is None or size < 0:
-        raise CommandError(28747, "size argument to $sample must not be negative")
+    size = _sample_size(argument, scope)
     rng = scope.rng
 
     def run(documents: list[Document]) -> list[Document]:
@@ -606,6 +626,27 @@ def _sample(argument: Any, scope: Scope) -> PipelineStage:
         return chosen
 
     return run
+
+
+def _sample_size(argument: Any, scope: Scope) -> int:
+    """Return how many documents are drawn. Raises `CommandError`."""
+    if not isinstance(argument, dict):
+        raise CommandError(28745, "the $sample stage specification must be an object")
+    for name, value in argument.items():
+        if name != "size":
+            raise CommandError(28748, f"unrecognized option to $sample: {name}")
+        if not is_number(value):
+            raise CommandError(28746, "size argument to $sample must be a number")
+    if "size" not in argument:
+        raise CommandError(28749, "$sample stage must specify a size")
+    size = safe_int(argument["size"])
+    # Until 8.0 there may be a sample of nothing.
+    least = 0 if scope.release and scope.release < WIRE_82 else 1
+    if size < least:
+        raise CommandError(
+            28747, f"size argument to $sample must {'be a positive integer' if least else 'not be negative'}"
+        )
+    return size
 
 
 def _sort_by_count(argument: Any, scope: Scope) -> PipelineStage:

@@ -88,10 +88,27 @@ class Projection:
                 assign(tree, path, value=True)
         if not including:
             return tree
+        for path, _evaluate in self.computed:
+            _fill(tree, path)
         for parts in (*(path for path, _bounds in self.slices), self.positional):
             if parts is not None:
                 assign(tree, parts, value=True)
         return tree
+
+
+class _Filled(dict[str, Any]):
+    """A node below which something is computed: an element of an array is there, whatever it was."""
+
+
+def _fill(tree: dict[str, Any], path: tuple[str, ...]) -> None:
+    """Enter what leads to a computed field into a tree of what is seen."""
+    for name in path[:-1]:
+        below = tree.get(name, {})
+        if below is True:
+            return
+        if not isinstance(below, _Filled):
+            below = tree[name] = _Filled(below)
+        tree = below
 
 
 def parse_projection(spec: Mapping[str, Any], scope: Scope, query: Mapping[str, Any] | None) -> Projection:
@@ -433,6 +450,8 @@ def _include_below(item: Any, tree: Mapping[str, Any]) -> Any:
         return include(as_mapping(item), tree)
     if isinstance(item, list):
         parts = [_include_below(each, tree) for each in item]
+        if isinstance(tree, _Filled):
+            return [{} if part is MISSING else part for part in parts]
         return [part for part in parts if part is not MISSING]
     return MISSING
 
@@ -470,13 +489,12 @@ def set_computed(document: Document, parts: tuple[str, ...], value: Any, *, remo
             document[name] = value
         return
     child = document.get(name)
+    document[name] = _computed_in(child, parts[1:], value)
+
+
+def _computed_in(child: Any, parts: tuple[str, ...], value: Any) -> Any:
     if isinstance(child, list):
-        document[name] = [_computed_in(item, parts[1:], value) for item in child]
-    else:
-        document[name] = _computed_in(child, parts[1:], value)
-
-
-def _computed_in(child: Any, parts: tuple[str, ...], value: Any) -> Document:
+        return [_computed_in(item, parts, value) for item in child]
     inner = dict(as_mapping(child)) if is_object(child) else {}
     set_computed(inner, parts, value, removing=True)
     return inner

@@ -56,6 +56,16 @@ def field_path(path: str) -> tuple[str, ...]:
     return parts
 
 
+def field_name(name: str) -> str:
+    """Return the name of one field. Raises `CommandError` for one that is none, 16412 for a path."""
+    if not name:
+        raise CommandError(15998, "FieldPath field names may not be empty strings.")
+    if "." in name:
+        raise CommandError(16412, f"FieldPath field names may not contain '.'. Field: {name}")
+    field_path(name)
+    return name
+
+
 @lru_cache(maxsize=4096)
 def stage_path(path: str) -> tuple[str, ...]:
     """Return the parts of a path that a stage is told. Raises `CommandError` for one that is none."""

@@ -465,6 +465,7 @@ def test_a_fusion_begins_its_pipeline() -> None:
         ({"a": [1]}, 40171),
         ({"a": [{"$documents": []}]}, 40600),
         ({"a": [{"$listSessions": {}}]}, 73),
+        ({"a": [{"$listLocalSessions": {}}]}, 73),
         ({"a": [{"$listClusterCatalog": {}}]}, 9621301),
         ({"a": [{"$lookup": {"from": "stock", "pipeline": [{"$facet": {}}], "as": "x"}}]}, 40600),
         ({"a": [{"$lookup": {"from": "stock", "pipeline": 1, "as": "x"}}]}, 14),
@@ -473,3 +474,11 @@ def test_a_fusion_begins_its_pipeline() -> None:
 )
 def test_a_facet_refuses_names_and_stages(branches: Document, code: int) -> None:
     assert refusal("orders", {"$facet": branches}) == code
+
+
+@pytest.mark.parametrize(
+    "stage", [{"$listLocalSessions": {}}, {"$listClusterCatalog": {}}, {"$currentOp": {}}]
+)
+def test_a_facet_on_a_database_refuses_its_stages_before_its_place(stage: Document) -> None:
+    assert refusal(1, {"$facet": {"a": [stage]}}) == 40600
+    assert refusal(1, {"$facet": {"a": []}}) == 73

@@ -437,6 +437,54 @@ def test_what_a_group_hands_on_has_its_ends_within_objects() -> None:
         ({"$unwind": {"path": "$a", "includeArrayIndex": "$i"}}, 28822),
         ({"$unwind": {"path": "$a", "includeArrayIndex": "i."}}, 40353),
         ({"$unwind": {"path": "$a", "x": 1}}, 28811),
+        ({"$unwind": "$a\0"}, 16419),
+        ({"$unwind": "a\0"}, 28818),
+        ({"$sort": {"a": 2.9}}, 15975),
+        ({"$sort": {"a": Decimal128("0.5")}}, 15975),
+        ({"$sort": {"a": NAN}}, 15975),
+        ({"$sort": {"a": "1"}}, 15974),
+        ({"$sort": {"a": {}}}, 17312),
+        ({"$sort": {"a": {"b": 1}}}, 17312),
+        ({"$sort": {"a": {"$meta": "randVal", "b": 1}}}, 9),
+        ({"$sort": {"a": {"$meta": "sortKey"}}}, 31138),
+        ({"$sort": {"a": {"$meta": "geoNearPoint"}}}, 31138),
+        ({"$sort": {"a": {"$meta": Code("randVal")}}}, 31138),
+        ({"$sort": {"a": {"$meta": []}}}, 31138),
+        ({"$sort": {"": 1}}, 40352),
+        ({"$sort": {"a.": 1}}, 40353),
+        ({"$sort": {"a..b": 1}}, 15998),
+        ({"$sort": {"$natural": 1}}, 16410),
+        ({"$sort": {"a.$b": 1}}, 16410),
+        ({"$sort": {".".join(["a"] * 201): 1}}, 15),
+        ({"$sort": dict.fromkeys(map(str, range(33)), 1)}, 13103),
+        ({"$set": {"": 1}}, 40352),
+        ({"$set": {"$a": 1}}, 16410),
+        ({"$addFields": {"a.$b": 1}}, 16410),
+        ({"$addFields": {"a.": 1}}, 40353),
+        ({"$set": {".a": 1}}, 15998),
+        ({"$set": {".".join(["a"] * 201): 1}}, 15),
+        ({"$set": {"a": {"b.c": 1}}}, 40183),
+        ({"$replaceRoot": 1}, 40229),
+        ({"$replaceRoot": {}}, 40414),
+        ({"$replaceRoot": {"newroot": {}}}, 40415),
+        ({"$replaceRoot": {"newRoot": {}, "x": 1}}, 40415),
+        ({"$replaceWith": {"": 1}}, 15998),
+        ({"$replaceWith": {"a.b": 1}}, 16412),
+        ({"$replaceWith": {"a": {"b.c": 1}}}, 16412),
+        ({"$replaceWith": {"a": 1, "$b": 1}}, 16410),
+        ({"$group": {"_id": {"a": 1}}}, 17390),
+        ({"$group": {"_id": {"a": "$b", "b": False}}}, 17390),
+        ({"$group": {"_id": {"a.b": "$a"}}}, 16412),
+        ({"$sample": 1}, 28745),
+        ({"$sample": []}, 28745),
+        ({"$sample": {}}, 28749),
+        ({"$sample": {"size": "1"}}, 28746),
+        ({"$sample": {"size": True}}, 28746),
+        ({"$sample": {"size": "1", "x": 1}}, 28746),
+        ({"$sample": {"size": 0, "x": 1}}, 28748),
+        ({"$sample": {"size": 0}}, 28747),
+        ({"$sample": {"size": Decimal128("0.5")}}, 28747),
+        ({"$sample": {"size": NAN}}, 28747),
         ({"$unset": 1}, 31002),
         ({"$unset": []}, 31119),
         ({"$unset": ["a\0", 1]}, 31120),
@@ -460,3 +508,66 @@ def test_what_a_group_hands_on_has_its_ends_within_objects() -> None:
 )
 def test_what_a_stage_is_told_is_looked_at_when_it_is_parsed(stage: dict[str, Any], code: int) -> None:
     assert refusal([{"a": 1}], stage)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [(1.9, 1), (Decimal128("1.5"), 2), (Decimal128("2.5"), 2), (INFINITY, 3), (Decimal128("Infinity"), 3)],
+)
+def test_the_size_of_a_sample_is_a_number_of_any_type(size: Any, most: int) -> None:
+    assert len(piped([{"a": number} for number in range(3)], {"$sample": {"size": size}})) == most
+
+
+def test_until_8_0_a_sample_may_be_of_nothing() -> None:
+    assert piped([{"a": 1}], {"$sample": {"size": 0}}, release=25) == []
+
+
+@pytest.mark.parametrize(
+    ("direction", "found"),
+    [(1.9, [1, 2]), (-1.9, [2, 1]), (Decimal128("0.51"), [1, 2]), (Decimal128("-1.49"), [2, 1])],
+)
+def test_a_direction_of_a_sort_is_read_as_an_integer(direction: Any, found: list[int]) -> None:
+    assert [each["a"] for each in piped([{"a": 2}, {"a": 1}], {"$sort": {"a": direction}})] == found
+
+
+ROWS = {"a": [{"b": 1}, {"b": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "options", "found"),
+    [
+        (ROWS, {"path": "$a.b"}, []),
+        (ROWS, {"path": "$a.b", "preserveNullAndEmptyArrays": True}, [ROWS]),
+        (ROWS, {"path": "$a.0"}, []),
+        (
+            ROWS,
+            {"path": "$a.b", "preserveNullAndEmptyArrays": True, "includeArrayIndex": "i"},
+            [{**ROWS, "i": None}],
+        ),
+        ({"a": {"b": []}}, {"path": "$a.b", "preserveNullAndEmptyArrays": True}, [{"a": {}}]),
+        ({"a": {"b": [1, 2]}}, {"path": "$a.b"}, [{"a": {"b": 1}}, {"a": {"b": 2}}]),
+    ],
+)
+def test_no_array_is_entered_on_the_way_to_what_is_unwound(
+    document: dict[str, Any], options: dict[str, Any], found: list[dict[str, Any]]
+) -> None:
+    assert piped([document], {"$unwind": options}) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ([1, {"b": 2, "c": 3}, None], [{"b": 9}, {"b": 9}, {"b": 9}]),
+        ([[1, {}], []], [[{"b": 9}, {"b": 9}], []]),
+        ([], []),
+        (1, {"b": 9}),
+    ],
+)
+def test_a_field_is_computed_in_each_element_of_arrays(value: Any, found: Any) -> None:
+    assert piped([{"a": value}], {"$project": {"a.b": {"$literal": 9}}}) == [{"a": found}]
+
+
+def test_a_field_is_set_and_removed_within_arrays_of_arrays() -> None:
+    rows = {"a": [[{"b": 1, "c": 2}], [3]]}
+    assert piped([rows], {"$set": {"a.b": 9}}) == [{"a": [[{"b": 9, "c": 2}], [{"b": 9}]]}]
+    assert piped([rows], {"$set": {"a.b": "$$REMOVE"}}) == [{"a": [[{"c": 2}], [{}]]}]

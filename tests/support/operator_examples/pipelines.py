@@ -255,7 +255,7 @@ STAGES: Final[dict[str, list[tuple[list[dict[str, Any]], Any, Any]]]] = {
     "$replaceRoot": [
         ([{"_id": 1, "a": {"b": 2}}], {"newRoot": "$a"}, [{"b": 2}]),
         ([{"_id": 1}], {"newRoot": "$a"}, Refused(40228)),
-        ([], {}, Refused(40231)),
+        ([], {}, Refused(40414)),
     ],
     "$replaceWith": [
         ([{"_id": 1, "a": {"b": 2}}], {"$mergeObjects": [{"c": 0}, "$a"]}, [{"c": 0, "b": 2}]),
