@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
+from bson.binary import OLD_BINARY_SUBTYPE
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.arithmetic_operators import remainder
@@ -18,6 +19,8 @@ from fakeserver.storage.values.printing import show, show_field
 from fakeserver.storage.values.types import (
     INT32_MAX,
     INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
     MISSING,
     TYPE_CODES,
     exact,
@@ -158,6 +161,8 @@ def _size(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold 
     size, reason = whole(argument), not_an_integer(argument)
     if size is not None and size < 0:
         reason = reason or "Expected a non-negative number in"
+    if size is not None and size > INT32_MAX:
+        reason = reason or "Cannot represent in int"
     if reason is not None:
         raise _bad(f"Failed to parse $size. {reason}: $size: {show(argument)}")
     return lambda value: isinstance(value, list) and len(value) == size
@@ -178,12 +183,17 @@ def _mod(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold |
                 f"malformed mod, {part} value is invalid :: caused by :: Unable to coerce NaN/Inf "
                 "to integral type"
             )
+        if not INT64_MIN <= exact(value) <= INT64_MAX:
+            raise _bad(
+                f"malformed mod, {part} value is invalid :: caused by :: Out of bounds coercing "
+                "to integral value"
+            )
     divisor, wanted = (int(exact(value)) for value in argument)
     if divisor == 0:
         raise _bad("divisor cannot be 0")
 
     def test(value: Any) -> bool:
-        if not is_number(value) or not is_finite(value):
+        if not is_number(value) or not is_finite(value) or not INT64_MIN <= exact(value) <= INT64_MAX:
             return False
         return bool(remainder(int(exact(value)), divisor) == wanted)
 
@@ -243,7 +253,7 @@ def _mask(argument: Any, name: str) -> int:
         return _mask_of(argument)
     shown = show_field(name, argument)[1:-1]
     if isinstance(argument, bytes | Binary):
-        return int.from_bytes(argument, "little")
+        return _bits_of_binary(argument)
     if not is_number(argument):
         raise _bad(f"{name} takes an Array, a number, or a BinData but received: {shown}")
     bits, reason = whole(argument), not_an_integer(argument)
@@ -278,8 +288,14 @@ def _bit_position(index: int, value: Any) -> int:
 
 def _bits_of(value: Any) -> int | None:
     if isinstance(value, bytes | Binary):
-        return int.from_bytes(value, "little")
-    return whole(value)
+        return _bits_of_binary(value)
+    return whole(value) if not_an_integer(value) is None else None
+
+
+def _bits_of_binary(value: bytes) -> int:
+    """Return binary data as a number; the old binary subtype has the length of its content before it."""
+    length = len(value).to_bytes(4, "little") if getattr(value, "subtype", 0) == OLD_BINARY_SUBTYPE else b""
+    return int.from_bytes(length + value, "little")
 
 
 LEAF_OPERATORS: Final[dict[str, LeafOperator]] = {

@@ -94,6 +94,15 @@ def json_type(alias: Any) -> tuple[str, ...]:
     return _JSON_TYPES[alias]
 
 
+def bson_type(alias: Any) -> tuple[str, ...]:
+    """Return the types that `bsonType` names: aliases, no numbers."""
+    if type(alias) is not str:
+        raise must_be("bsonType", "either a string or an array of strings", alias)
+    if alias == "integer":
+        raise unparsable("$jsonSchema type 'integer' is not currently supported.")
+    return type_aliases(alias)
+
+
 def one_of(argument: Any) -> Check:
     """Return the check that a value is one of a list."""
     if not isinstance(argument, list):
@@ -261,6 +270,9 @@ def compile_schema(schema: Any) -> Check:
             raise unparsable(f"$jsonSchema keyword '{keyword}' is not currently supported")
         if keyword not in _KEYWORDS:
             raise unparsable(f"Unknown $jsonSchema keyword: {keyword}")
+    for keyword in ("title", "description"):
+        if keyword in schema and type(schema[keyword]) is not str:
+            raise must_be(keyword, "a string", schema[keyword])
     if "bsonType" in schema and "type" in schema:
         raise unparsable("Cannot specify both $jsonSchema keywords 'type' and 'bsonType'")
     checks = [make(schema) for make in _MAKERS]
@@ -329,7 +341,7 @@ def _pattern_properties(schema: Mapping[str, Any]) -> Check:
     if "patternProperties" not in schema:
         return nothing
     checks = {
-        pattern: (compile_regex(pattern), inner)
+        pattern: (compile_regex(pattern, invalid=ErrorCode.BAD_VALUE), inner)
         for pattern, inner in _schemas("patternProperties", schema["patternProperties"]).items()
     }
 
@@ -530,7 +542,7 @@ _MAKERS: Final[tuple[Callable[[Mapping[str, Any]], Check], ...]] = (
     _own("oneOf", _combined("oneOf", lambda satisfied, _total: satisfied == 1)),
     _own("not", _negated),
     _own("enum", one_of),
-    _own("bsonType", typed("bsonType", type_aliases)),
+    _own("bsonType", typed("bsonType", bson_type)),
     _own("type", typed("type", json_type)),
 )
 """Makers of checks, in the order in which a server parses keywords and reports their violations."""

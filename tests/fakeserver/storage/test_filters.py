@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from bson import Code, DBRef, MaxKey, MinKey, Regex
+from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, Regex
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
@@ -53,6 +53,28 @@ def test_elem_match_is_about_the_elements_themselves(
     condition: Any, array: list[Any], *, expected: bool
 ) -> None:
     assert compile_filter({"a": {"$elemMatch": condition}})({"a": array}) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "expected"),
+    [
+        ({"$bitsAllSet": 1}, 2.0**63, False),
+        ({"$bitsAllClear": 1}, -(2.0**64), False),
+        ({"$bitsAnySet": 1}, Decimal128("1E40"), False),
+        ({"$bitsAllClear": 1}, -(2.0**63), True),
+        ({"$bitsAllClear": 1}, Decimal128("1E3"), True),
+        ({"$bitsAllSet": [63]}, Int64(-1), True),
+        ({"$bitsAllSet": [1, 32]}, Binary(b"\1\0", 2), True),
+        ({"$bitsAllClear": [0, 2, 31]}, Binary(b"\1\0", 2), True),
+        ({"$bitsAllSet": [0]}, Binary(b"\1\0", 128), True),
+        ({"$bitsAllSet": Binary(b"\1", 2)}, (1 << 32) + 1, True),
+        ({"$mod": [2, 0]}, 2.0**63, False),
+        ({"$mod": [2, 0]}, Decimal128("1E40"), False),
+        ({"$mod": [2, 0]}, -(2.0**63), True),
+    ],
+)
+def test_bits_and_remainders_are_those_of_64_bits(condition: Any, value: Any, *, expected: bool) -> None:
+    assert compile_filter({"a": condition})({"a": value}) is expected
 
 
 VALUES: list[Any] = [MinKey(), None, 1, "x", {"b": 1}, [], True, Code("f"), MaxKey()]
@@ -129,6 +151,9 @@ def test_null_and_missing_are_at_most_and_at_least_null() -> None:
         ({"a": {"$bitsAllClear": -1}}, 9, "Expected a non-negative number in: $bitsAllClear: -1"),
         ({"a": {"$bitsAllClear": 1.5}}, 9, "Expected an integer: $bitsAllClear: 1.5"),
         ({"a": {"$bitsAllClear": 2.0**63}}, 9, "Cannot represent as a 64-bit integer: $bitsAllClear: "),
+        ({"a": {"$size": 2**31}}, 2, "Failed to parse $size. Cannot represent in int: $size: "),
+        ({"a": {"$mod": [2.0**63, 1]}}, 2, "malformed mod, divisor value is invalid"),
+        ({"a": {"$mod": [1, Decimal128("1E30")]}}, 2, "malformed mod, remainder value is invalid"),
         ({"a": {"$size": float("nan")}}, 2, "$size. Expected an integer, but found NaN in: $size: nan"),
         ({"a": {"$size": float("inf")}}, 2, "$size. Cannot represent as a 64-bit integer: $size: inf"),
         (
