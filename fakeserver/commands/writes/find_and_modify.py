@@ -30,6 +30,7 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.stages.projecting import compile_projection
+from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.printing import show_document
 from mongowire.codes import ErrorCode
 
@@ -202,5 +203,6 @@ def _projection(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any]) 
         return None
     query = query_of(ctx, request, ctx.catalog.get(ns))
     variables = {**(query.let or {}), **query.builtins()}
-    scope = Scope(variables=variables, scripts=query.scripts)
+    fold = fold_of(query.collation) if query.collation else None
+    scope = Scope(fold, variables, scripts=query.scripts)
     return compile_projection(fields, scope, query=request.get("query") or {})

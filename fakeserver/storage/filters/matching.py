@@ -74,6 +74,7 @@ _text_search = at_first_use("fakeserver.storage.filters.text_search")
 
 _PLAIN: Final = Scope()
 _REGEXES: Final = (Regex, re.Pattern)
+_NO_NEAR: Final = 5626500
 
 
 def compile_filter(query: Mapping[str, Any], scope: Scope = _PLAIN) -> Predicate:
@@ -117,11 +118,16 @@ def _refuse_whole_document_operators(condition: Mapping[str, Any]) -> None:
     for name, argument in condition.items():
         if name == "$where":
             raise CommandError(ErrorCode.BAD_VALUE, "$elemMatch cannot contain $where expression")
-        if name in {"$expr", "$text"}:
+        if name in {"$expr", "$sampleRate", "$text"}:
             raise CommandError(ErrorCode.BAD_VALUE, f"{name} can only be applied to the top-level document")
         for branch in argument if name in {"$and", "$or", "$nor"} and isinstance(argument, list) else ():
             if isinstance(branch, dict):
                 _refuse_whole_document_operators(branch)
+
+
+def compile_value(condition: Any, scope: Scope = _PLAIN) -> Predicate:
+    """Return a condition on one value alone: a document that has no operators is one to equal."""
+    return _condition("", condition, scope, parts=())
 
 
 def compile_pull(condition: Any, scope: Scope = _PLAIN) -> Predicate:
@@ -384,8 +390,29 @@ _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$db": _reference,
     "$comment": _comment,
 }
+_CONTAINING: Final = frozenset({"$and", "$or", "$nor", "$not", "$elemMatch"})
 NAMES: Final = _PATH_OPERATORS | _TOP_LEVEL.keys() | {"$not"}
 """The operators of filters."""
+
+
+SEARCHES: Final = dict.fromkeys(("$text", "$where"), ErrorCode.BAD_VALUE) | dict.fromkeys(
+    match_operators.NEAR, _NO_NEAR
+)
+"""What only the query of a collection can ask, with the code of its refusal elsewhere."""
+
+SPECIAL: Final = SEARCHES | dict.fromkeys(("$expr", "$jsonSchema"), ErrorCode.QUERY_FEATURE_NOT_ALLOWED)
+"""What a filter that is about elements of arrays cannot ask, with the code of its refusal."""
+
+
+def refuse_operators(query: Mapping[str, Any], refused: Mapping[str, int]) -> None:
+    """Refuse operators wherever a filter has them. Raises `CommandError` with the code of the first."""
+    for name, argument in query.items():
+        if name in refused:
+            subject = "$geoNear, $near, and $nearSphere are" if name in match_operators.NEAR else f"{name} is"
+            raise CommandError(refused[name], f"{subject} not allowed in this context")
+        for inner in argument if isinstance(argument, list) else (argument,):
+            if isinstance(inner, dict) and (name in _CONTAINING or is_operators(inner)):
+                refuse_operators(inner, refused)
 
 
 def refuse_expr(query: Mapping[str, Any]) -> None:

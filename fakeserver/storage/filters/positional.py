@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from bson import Regex
+
 from fakeserver.errors import CommandError
-from fakeserver.storage.filters.match_operators import is_operators
-from fakeserver.storage.filters.matching import compile_element, compile_filter
+from fakeserver.storage.filters.match_operators import DISTANCES, OPERATORS, is_operators
+from fakeserver.storage.filters.matching import (
+    SPECIAL,
+    compile_element,
+    compile_filter,
+    compile_value,
+    refuse_operators,
+)
 from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.paths import array_index, exactly, split
 from fakeserver.storage.values.printing import show, show_field
-from fakeserver.storage.values.types import MISSING
+from fakeserver.storage.values.types import MISSING, as_mapping, is_object, truthy
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _PLAIN: Final = Scope()
-_NO_NEAR: Final = 5626500
 _IDENTIFIER: Final = re.compile(r"[a-z][a-zA-Z0-9]*")
 
 
@@ -30,7 +37,7 @@ def compile_array_filters(
     """Return the predicates of `arrayFilters` by their identifiers. Raises `CommandError` for bad ones."""
     compiled: dict[str, Callable[[Any], bool]] = {}
     for each in filters:
-        _check_operators(each)
+        refuse_operators(each, SPECIAL)
         names = list(_identifiers(each))
         if not names:
             raise CommandError(
@@ -57,19 +64,6 @@ def compile_array_filters(
             )
         compiled[name] = compile_filter(each, scope)
     return compiled
-
-
-def _check_operators(query: Any) -> None:
-    """Refuse searches that an index has to answer. Raises `CommandError` 2 or 5626500."""
-    if not isinstance(query, dict):
-        return
-    for name, condition in query.items():
-        if name == "$text":
-            raise CommandError(ErrorCode.BAD_VALUE, "$text is not allowed in this context")
-        if name in {"$near", "$nearSphere", "$geoNear"}:
-            raise CommandError(_NO_NEAR, f"{name} is not allowed in this context")
-        for each in condition if isinstance(condition, list) else [condition]:
-            _check_operators(each)
 
 
 def _identifiers(query: Mapping[str, Any]) -> Iterator[str]:
@@ -119,8 +113,13 @@ def _expand(
 ) -> Iterator[tuple[str, ...]]:
     for index, part in enumerate(rest):
         if part == "$":
-            chosen = str(matched_index(document, query, done, scope))
-            yield from _expand(document, (*done, chosen), rest[index + 1 :], path, query, filters, scope)
+            chosen = matched_index(document, query, scope)
+            if chosen is None:
+                raise CommandError(
+                    ErrorCode.BAD_VALUE,
+                    "The positional operator did not find the match needed from the query.",
+                )
+            yield from _expand(document, (*done, str(chosen)), rest[index + 1 :], path, query, filters, scope)
             return
         if is_filtered(part):
             for position in _chosen(document, done, part[2:-1], path, filters):
@@ -151,58 +150,128 @@ def _chosen(
     if not name:
         return list(range(len(array)))
     if name not in filters:
-        raise CommandError(
-            ErrorCode.BAD_VALUE, f"No array filter found for identifier '{name}' in path '{path}'"
-        )
+        raise missing_filter(name, path)
     return [index for index, item in enumerate(paced(array)) if filters[name]({name: item})]
 
 
-def matched_index(
-    document: dict[str, Any], query: Mapping[str, Any], path: tuple[str, ...], scope: Scope = _PLAIN
-) -> int:
-    """Return which element of the array at `path` made the query match. Raises `CommandError` if none did."""
-    for name, condition in _conditions(query):
-        parts = split(name)
-        shared = min(len(parts), len(path))
-        if parts[:shared] != path[:shared]:
-            continue
-        index = _first_match(exactly(document, path), parts[len(path) :], condition, scope)
-        if index is not None:
-            return index
-    raise CommandError(
-        ErrorCode.BAD_VALUE, "The positional operator did not find the match needed from the query."
-    )
+def matched_index(document: Any, query: Mapping[str, Any], scope: Scope = _PLAIN) -> int | None:
+    """Return the index of the array element by which a document matches a query, None if no element decides.
+
+    Each condition finds the first element that meets it, in the outermost array on its path; the last
+    condition in a server's order wins. Negations, alternatives and conditions on a whole array find none.
+    """
+    found = None
+    clauses = sorted(_clauses(query), key=lambda clause: (_order_of(clause[1]), clause[0]))
+    for name, condition in clauses:
+        index = _deciding_element(document, split(name), condition, scope)
+        found = found if index is None else index
+    return found
 
 
-def _conditions(query: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+_ORDER: Final = (
+    "$elemMatch", "$size", "$eq", "$lte", "$lt", "$gt", "$gte", "$regex", "$mod", "$exists", "$in",
+    "$bitsAllSet", "$bitsAllClear", "$bitsAnySet", "$bitsAnyClear", "$type",
+)  # fmt: skip
+"""The order in which a server tests the conditions of one conjunction."""
+
+_WHOLE: Final = OPERATORS | {"$size", "$exists", "$elemMatch"}
+"""The operators that see the value at the end of a path, not the elements of one that is an array."""
+
+
+def _order_of(condition: Mapping[str, Any]) -> int:
+    operator = next(iter(condition))
+    return _ORDER.index(operator) if operator in _ORDER else len(_ORDER)
+
+
+def _clauses(query: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the conditions of a conjunction, each of one operator and its options."""
     for name, condition in query.items():
-        if name in {"$and", "$or"}:
+        if name == "$and":
             for item in condition:
-                yield from _conditions(item)
+                yield from _clauses(item)
+        elif name == "$or":
+            yield from _clauses(_as_membership(condition))
         elif not name.startswith("$"):
-            yield name, condition
+            yield from ((name, each) for each in _operators(condition))
 
 
-def _first_match(array: Any, rest: tuple[str, ...], condition: Any, scope: Scope) -> int | None:
-    if not isinstance(array, list):
-        return None
-    if rest and array_index(rest[0]) is not None:
-        return array_index(rest[0])
-    if is_operators(condition) and "$elemMatch" in condition and not rest:
-        test = compile_element(condition["$elemMatch"], scope)
-    elif rest:
-        inner = compile_filter({".".join(rest): condition}, scope)
-        return next(
-            (i for i, item in enumerate(paced(array)) if isinstance(item, dict) and inner(item)), None
-        )
+def _operators(condition: Any) -> Iterator[dict[str, Any]]:
+    if not is_operators(condition):
+        operator = "$regex" if isinstance(condition, Regex | re.Pattern) else "$eq"
+        yield {operator: condition}
+        return
+    options = {name: condition[name] for name in ("$options",) if name in condition}
+    for name, argument in condition.items():
+        if name == "$all":
+            for item in argument:
+                yield from _operators(item)
+        elif name == "$in" and len(argument) == 1:
+            yield from _operators(argument[0])
+        elif name == "$regex":
+            yield {name: argument, **options}
+        elif name not in _UNDECIDED and (name != "$exists" or truthy(argument)):
+            yield {name: argument}
+
+
+_UNDECIDED: Final = DISTANCES | {"$ne", "$nin", "$not", "$options", "$comment", "$uniqueDocs"}
+
+
+def _as_membership(branches: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Return alternatives as the one condition that a server makes of them: values of the same field."""
+    if len(branches) == 1:
+        return branches[0]
+    names = {name for branch in branches for name in branch}
+    values = [value for branch in branches for value in branch.values()]
+    if len(names) != 1 or len(values) < len(branches):
+        return {}
+    wanted = [value["$eq"] if is_operators(value) and set(value) == {"$eq"} else value for value in values]
+    (name,) = names
+    return {} if name.startswith("$") or any(map(is_operators, wanted)) else {name: {"$in": wanted}}
+
+
+def _deciding_element(
+    document: Any, parts: tuple[str, ...], condition: Mapping[str, Any], scope: Scope
+) -> int | None:
+    """Return the index of the first element that meets a condition, None where none or a whole array does."""
+    operator = next(iter(condition))
+    test = compile_value(condition, scope)
+    for value, index in _read_with_index(document, parts, None):
+        if operator == "$elemMatch" and isinstance(value, list) and index is None:
+            element = compile_element(condition[operator], scope)
+            return next((place for place, item in enumerate(paced(value)) if element(item)), None)
+        if isinstance(value, list) and operator not in _WHOLE:
+            place = next((place for place, item in enumerate(paced(value)) if test(item)), None)
+            if place is not None:
+                return place if index is None else index
+        if test(value):
+            return index
+    return None
+
+
+def _read_with_index(
+    value: Any, parts: tuple[str, ...], index: int | None
+) -> Iterator[tuple[Any, int | None]]:
+    """Yield what a query sees at a path, with the index in the outermost array that it entered."""
+    if not parts:
+        yield value, index
+    elif is_object(value):
+        yield from _read_with_index(as_mapping(value).get(parts[0], MISSING), parts[1:], index)
+    elif isinstance(value, list):
+        number = array_index(parts[0])
+        if number is not None and number < len(value):
+            yield from _read_with_index(value[number], parts[1:], index)
+        for place, item in enumerate(paced(value)):
+            if is_object(item):
+                yield from _read_with_index(item, parts, place if index is None else index)
     else:
-        test = compile_element(condition, scope) if is_operators(condition) else _equal_test(condition, scope)
-    return next((index for index, item in enumerate(paced(array)) if test(item)), None)
+        yield MISSING, index
 
 
-def _equal_test(condition: Any, scope: Scope) -> Callable[[Any], bool]:
-    inner = compile_filter({"value": condition}, scope)
-    return lambda item: inner({"value": item})
+def missing_filter(name: str, path: str) -> CommandError:
+    """Return the error for a path with an identifier that has no array filter."""
+    return CommandError(
+        ErrorCode.BAD_VALUE, f"No array filter found for identifier '{name}' in path '{path}'"
+    )
 
 
 def unused_filter(name: str, change: Any) -> CommandError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.errors import CommandError, WriteError
+from fakeserver.errors import WriteError
 from fakeserver.storage.filters.match_operators import is_operators
-from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.filters.matching import SEARCHES, compile_filter, refuse_operators
 from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.paths import exactly, split
@@ -24,24 +24,6 @@ if TYPE_CHECKING:
 _schema = at_first_use("fakeserver.storage.filters.schema")
 
 _NO_BUILTINS: Final[Mapping[str, Any]] = MappingProxyType({})
-_NEAR = frozenset({"$near", "$nearSphere", "$geoNear"})
-_NEAR_NOT_ALLOWED = 5626500
-
-
-def check_context(query: Any) -> None:
-    """Refuse what only a query of a collection can ask. Raises `CommandError` 2, 5626500 for a distance."""
-    for value in query if isinstance(query, list) else query.values():
-        if isinstance(value, dict | list):
-            check_context(value)
-    if not isinstance(query, dict):
-        return
-    for name in query:
-        if name in _NEAR:
-            raise CommandError(
-                _NEAR_NOT_ALLOWED, "$geoNear, $near, and $nearSphere are not allowed in this context"
-            )
-        if name in {"$where", "$text"}:
-            raise CommandError(ErrorCode.BAD_VALUE, f"{name} is not allowed in this context")
 
 
 class Validator:
@@ -54,7 +36,7 @@ class Validator:
     def __init__(
         self, query: Mapping[str, Any], *, moderate: bool = False, collation: Mapping[str, Any] | None = None
     ) -> None:
-        check_context(query)
+        refuse_operators(query, SEARCHES)
         self.query = query
         self.moderate = moderate
         text = str(query)

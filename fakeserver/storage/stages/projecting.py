@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression, is_expression_name
-from fakeserver.storage.filters.matching import compile_element
+from fakeserver.storage.filters.matching import SPECIAL, compile_element, refuse_operators
 from fakeserver.storage.filters.positional import matched_index
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.paths import assign, field_path, split
+from fakeserver.storage.values.paths import assign, field_path
 from fakeserver.storage.values.printing import show_document, show_field
 from fakeserver.storage.values.types import (
     INT32_MAX,
@@ -195,6 +195,7 @@ class _Parser:
     def _slice(self, path: tuple[str, ...], value: Mapping[str, Any]) -> None:
         try:
             bounds = _bounds(value["$slice"])
+            self._take(path)
         except CommandError as error:
             try:
                 self._expression(path, value)
@@ -206,7 +207,6 @@ class _Parser:
                     f"not match the expression $slice syntax. :: caused by :: {other.message}",
                 ) from None
             return
-        self._take(path)
         self.found.slices.append((path, bounds))
 
     def _elem_match(self, path: tuple[str, ...], argument: Any) -> None:
@@ -221,6 +221,7 @@ class _Parser:
         if len(path) > 1:
             raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
         test, (name,) = compile_element(argument, self.scope), path
+        refuse_operators(as_mapping(argument), SPECIAL)
 
         def first_match(frame: Frame) -> Any:
             array = frame["ROOT"].get(name)
@@ -257,14 +258,19 @@ class _Parser:
             raise CommandError(31276, "Cannot specify more than one positional projection per query.")
         if self.found.elem_match:
             raise CommandError(31256, "Cannot specify positional operator and $elemMatch.")
-        first = parent[0] if parent else split(name)[0]
-        if not _mentions(self.query or {}, first):
-            raise CommandError(31277, f"Positional projection '{name}' does not match the query document.")
         if name.endswith(".$."):
             raise CommandError(31270, "Path cannot end with '.$.'")
         begin, end = span
         if _positional_part(name[end:]) is not None or name[end:] == "$":
             raise CommandError(31287, f"Cannot use positional operator twice: {name}")
+        if end < len(name):
+            raise CommandError(
+                31394,
+                "As of 4.4, it's illegal to specify positional operator in the middle of a path. Positional "
+                "projection may only be used at the end, for example: a.b.$. If the query previously used a "
+                "form like a.b.$.d, remove the parts following the '$' and the results will be equivalent.",
+            )
+        refuse_operators(self.query or {}, SPECIAL)
         path = (*parent, *field_path(name[:begin]))
         self._take(path)
         self.found.positional = path
@@ -307,19 +313,7 @@ def _positional_part(name: str) -> tuple[int, int] | None:
     first = name.find(".$.")
     if first >= 0:
         return first, first + 3
-    if name.endswith(".$"):
-        return len(name) - 2, len(name)
-    return (0, 1) if name == "$" else None
-
-
-def _mentions(query: Mapping[str, Any], field_name: str) -> bool:
-    for name, condition in query.items():
-        if name in {"$and", "$or", "$nor"}:
-            if any(_mentions(branch, field_name) for branch in condition):
-                return True
-        elif split(name)[0] == field_name:
-            return True
-    return False
+    return (len(name) - 2, len(name)) if name.endswith(".$") else None
 
 
 def _bounds(argument: Any) -> Bounds:
@@ -346,6 +340,7 @@ def _clamped(number: Any) -> int:
 
 
 _POSITIONAL_NO_MATCH: Final = 51246
+_POSITIONAL_BEYOND: Final = 51247
 
 
 def compile_projection(
@@ -387,20 +382,20 @@ def _keep_matched(
     for length in range(1, len(parts) + 1):
         value = value.get(parts[length - 1], MISSING) if isinstance(value, dict) else MISSING
         if isinstance(value, list):
-            index = _index_of_match(document, query, parts[:length], scope)
+            index = _index_of_match(document, query, len(value), scope)
             return _replaced(seen, parts[:length], value[index : index + 1])
     return seen
 
 
-def _index_of_match(document: Document, query: Mapping[str, Any], path: tuple[str, ...], scope: Scope) -> int:
-    try:
-        return matched_index(document, query, path, scope)
-    except CommandError:
-        raise CommandError(
-            _POSITIONAL_NO_MATCH,
-            "Executor error during find command :: caused by :: positional operator '.$' couldn't find a "
-            "matching element in the array",
-        ) from None
+def _index_of_match(document: Document, query: Mapping[str, Any], length: int, scope: Scope) -> int:
+    """Return the index by which a document matched, in an array of some length. Raises `CommandError`."""
+    index = matched_index(document, query, scope)
+    found = "Executor error during find command :: caused by :: positional operator '.$'"
+    if index is None:
+        raise CommandError(_POSITIONAL_NO_MATCH, f"{found} couldn't find a matching element in the array")
+    if index >= length:
+        raise CommandError(_POSITIONAL_BEYOND, f"{found} element mismatch")
+    return index
 
 
 def _replaced(document: Document, parts: tuple[str, ...], value: Any) -> Document:

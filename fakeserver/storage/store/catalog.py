@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from bson import Int64
 
 from fakeserver.errors import CommandError, WriteError
-from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.filters.validation import Validator, check_context
+from fakeserver.storage.filters.matching import SEARCHES, compile_filter, refuse_operators
+from fakeserver.storage.filters.validation import Validator
 from fakeserver.storage.plans.index_keys import is_ascending_id, is_id_key
 from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace
 from fakeserver.storage.store import time_series
@@ -476,7 +476,7 @@ def matching(
     described: Sequence[Mapping[str, Any]], query: Mapping[str, Any] | None
 ) -> list[Mapping[str, Any]]:
     """Return the descriptions that a filter of `listCollections` or `listDatabases` matches."""
-    check_context(query or {})
+    refuse_operators(query or {}, SEARCHES)
     predicate = compile_filter(query or {})
     return [each for each in described if predicate(each)]
 

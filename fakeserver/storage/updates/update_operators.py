@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from bson import Int64, Timestamp
 
 from fakeserver.errors import WriteError
+from fakeserver.storage.filters.match_operators import equality
 from fakeserver.storage.filters.matching import compile_pull
 from fakeserver.storage.values.arithmetic import combine, integer
 from fakeserver.storage.values.pacing import copied_at_leisure, order_at_leisure, paced
@@ -79,7 +80,7 @@ def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any
                 f"'{context.name}' of non-numeric type {type_name(current)}",
             )
         try:
-            return combine(calculate, current, argument)
+            result = combine(calculate, current, argument)
         except OverflowError:
             kind = "NumberLong" if type_name(current) == "long" else "NumberInt"
             raise WriteError(
@@ -87,6 +88,9 @@ def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any
                 f"Failed to apply {name} operations to current value (({kind}){current}) for document "
                 f"{context.shown_id}",
             ) from None
+        # What is equal is the same: a zero keeps its sign, a decimal its digits.
+        unchanged = type_name(result) == type_name(current) and equality(current, None)(result)
+        return KEEP if unchanged else result
 
     return apply
 

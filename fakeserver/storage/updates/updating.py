@@ -9,6 +9,7 @@ from fakeserver.storage.filters.positional import (
     compile_array_filters,
     concrete,
     is_filtered,
+    missing_filter,
     unused_filter,
     used_identifiers,
 )
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _PIPELINE_STAGES: Final = frozenset(
     {"$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"}
 )
+_NULL_BYTE: Final = 9867600
 _LOOKING: Final = frozenset({"$pull", "$push"})
 _CULLING: Final = frozenset({"$pop", "$pull", "$pullAll"})
 """The operators that take from an array which is there, and make no path that is not."""
@@ -193,15 +195,23 @@ class OperatorUpdate:
                     for each in ((argument, path) if name == "$rename" else (path,))
                 ]
             )
-        if self.filters:
-            self._refuse_unused_filters(change)
+        self._refuse_other_filters(change)
         self._only_sets = all(
             name == "$set" and "." not in path and "$" not in path for name, path, _argument in self.steps
         )
         """Whether whole fields are set and nothing else, as in most updates."""
 
-    def _refuse_unused_filters(self, change: Any) -> None:
-        used = {name for _operator, path, _argument in self.steps for name in used_identifiers(path)}
+    def _refuse_other_filters(self, change: Any) -> None:
+        """Refuse an update whose paths and array filters name different identifiers."""
+        used = {
+            name: path
+            for _operator, path, _argument in paced(self.steps)
+            if "$" in path
+            for name in used_identifiers(path)
+        }
+        for name, path in used.items():
+            if name not in self.filters:
+                raise missing_filter(name, path)
         for name in self.filters:
             if name not in used:
                 raise unused_filter(name, change)
@@ -257,6 +267,8 @@ class OperatorUpdate:
             return
         refuse_array_on(document, old, "source")
         refuse_array_on(document, new, "destination")
+        if new[0] == "_id" and not inserting:
+            raise _immutable_id()
         write_new(document, new, value, inserting=inserting)
         erase(document, old)
 
@@ -264,11 +276,15 @@ class OperatorUpdate:
     def _with_same_id(before: Document, after: Document) -> Document:
         old, new = before["_id"], after.get("_id", MISSING)
         if new is not old and (new is MISSING or order(new) != order(old)):
-            raise WriteError(
-                ErrorCode.IMMUTABLE_FIELD,
-                "Performing an update on the path '_id' would modify the immutable field '_id'",
-            )
+            raise _immutable_id()
         return after
+
+
+def _immutable_id() -> WriteError:
+    return WriteError(
+        ErrorCode.IMMUTABLE_FIELD,
+        "Performing an update on the path '_id' would modify the immutable field '_id'",
+    )
 
 
 def _steps(change: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -333,6 +349,8 @@ def _check_rename(path: str, target: Any) -> None:
             ErrorCode.BAD_VALUE,
             f"The 'to' field for $rename must be a string: {show_field(path, target)[1:-1]}",
         )
+    if "\0" in target:
+        raise WriteError(_NULL_BYTE, "Field paths cannot contain null bytes")
     _check_path(target)
     shown = show_field(path, target)[1:-1]
     old, new = split(path), split(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Decimal128
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.port.engine import Namespace, Query, Update
@@ -67,6 +68,13 @@ def refused(document: Document, change: Any, query: Document | None = None) -> C
             2,
             'The source and target field for $rename must not be on the same path: a: "a.b"',
         ),
+        (
+            {"a": 1},
+            {"$rename": {"a": "_id"}},
+            66,
+            "Performing an update on the path '_id' would modify the immutable field '_id'",
+        ),
+        ({"a": 1}, {"$rename": {"a": "b\0"}}, 9867600, "Field paths cannot contain null bytes"),
         ({}, {"$rename": {"a.$[]": "b"}}, 2, "The source field for $rename may not be dynamic: a.$[]"),
         ({}, {"$rename": {"b": "a.$[]"}}, 2, "The destination field for $rename may not be dynamic: a.$[]"),
         ({}, {"$rename": {"a": 1}}, 2, "The 'to' field for $rename must be a string: a: 1"),
@@ -122,6 +130,7 @@ def refused(document: Document, change: Any, query: Document | None = None) -> C
             2,
             "Cannot have positional (i.e. '$') element in the first position in path '$'",
         ),
+        ({}, {"$set": {"a.$[x]": 1}}, 2, "No array filter found for identifier 'x' in path 'a.$[x]'"),
         ({}, {"$set": {"a.$.b.$": 1}}, 2, "Too many positional (i.e. '$') elements found in path 'a.$.b.$'"),
         ({}, {"$pop": {"a": "x"}}, 9, 'Expected a number in: a: "x"'),
         ({}, {"$pop": {"a": 2}}, 9, "$pop expects 1 or -1, found: 2"),
@@ -193,6 +202,58 @@ def test_changes_that_a_server_refuses(document: Document, change: Any, code: in
 )  # fmt: skip
 def test_changes_that_a_server_makes(document: Document, change: Any, expected: Document) -> None:
     assert list(changed(document, change).items()) == list({"_id": 1, **expected}.items())
+
+
+@pytest.mark.parametrize(
+    ("value", "change", "expected"),
+    [
+        (-0.0, {"$inc": {"a": 0.0}}, -0.0),
+        (-0.0, {"$mul": {"a": -0.0}}, -0.0),
+        (0, {"$inc": {"a": -0.0}}, 0.0),
+        (Decimal128("-0"), {"$inc": {"a": Decimal128("0")}}, Decimal128("-0")),
+        (Decimal128("-0"), {"$mul": {"a": -1}}, Decimal128("-0")),
+        (Decimal128("1.0"), {"$mul": {"a": Decimal128("1.00")}}, Decimal128("1.0")),
+        (Decimal128("1.0"), {"$mul": {"a": Decimal128("2.00")}}, Decimal128("2.000")),
+    ],
+)
+def test_what_is_calculated_to_an_equal_number_of_its_type_stays_as_it_is(
+    value: Any, change: Any, expected: Any
+) -> None:
+    assert str(changed({"a": value}, change)["a"]) == str(expected)
+
+
+@pytest.mark.parametrize(
+    ("query", "change", "expected"),
+    [
+        ({"a": {"$gt": 1}}, {"$set": {"a.$": 0}}, {"a": [1, 0, 9], "b": [4, 5]}),
+        ({"a": 3}, {"$set": {"b.$": 0}}, {"a": [1, 3, 9], "b": [4, 0]}),
+        ({"$or": [{"a": 3}, {"a": 7}]}, {"$set": {"a.$": 0}}, {"a": [1, 0, 9], "b": [4, 5]}),
+    ],
+)
+def test_the_positional_operator_is_the_element_that_decided(
+    query: Document, change: Any, expected: Document
+) -> None:
+    assert changed({"a": [1, 3, 9], "b": [4, 5]}, change, query) == {"_id": 1, **expected}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"a": {"$ne": 2}},
+        {"a": {"$nin": [2]}},
+        {"a": {"$not": {"$gt": 9}}},
+        {"$nor": [{"a": 2}]},
+        {"a.0": 1},
+        {"$or": [{"a": 1}, {"_id": 1}]},
+    ],
+)
+def test_the_positional_operator_needs_an_element_that_decides(query: Document) -> None:
+    error = refused({"a": [1]}, {"$set": {"a.$": 0}}, query)
+    assert (error.code, error.message) == (
+        2,
+        "The positional operator did not find the match needed from the query.",
+    )
 
 
 @pytest.mark.parametrize(

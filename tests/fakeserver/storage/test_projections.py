@@ -9,6 +9,7 @@ import pytest
 from bson import Int64
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.filters.positional import matched_index
 from fakeserver.storage.port.engine import Namespace, Query
 from fakeserver.storage.store.memory_engine import MemoryEngine
 
@@ -49,7 +50,9 @@ def test_projections_in_find(projection: Document, expected: Document) -> None:
     [
         ({"a.b": 2}, {"a.$": 1}, {"_id": 1, "a": [{"b": 2}]}),
         ({"a.b": 2}, {"a.b.$": 1}, {"_id": 1, "a": [{"b": 2}]}),
-        ({"a.b": 2}, {"a.$.b": 1}, {"_id": 1, "a": [{"b": 2}]}),
+        ({"e.f": 6}, {"a.$": 1}, {"_id": 1, "a": [{"b": 2}]}),
+        ({"e.f": 6}, {"e.h.$": 1}, {"_id": 1, "e": {}}),
+        ({"d": 3}, {"x.$": 1}, {"_id": 1}),
         ({"e.f": {"$gt": 5}}, {"e.f.$": 1, "d": 1}, {"_id": 1, "d": 3, "e": {"f": [6]}}),
     ],
 )
@@ -77,7 +80,12 @@ def test_a_positional_projection_cuts_the_first_array_on_its_path(
         ({"a.$": 1, "a": {"$elemMatch": {}}}, 31255),
         ({"x": {"$elemMatch": {}}, "a.$": 1}, 31256),
         ({"a.$": 1, "a.b.$": 1}, 31276),
-        ({"d.$": 1}, 31277),
+        ({"a.$.b": 1}, 31394),
+        ({"$": 1}, 16410),
+        ({"d.$": 1, "d": {"$slice": 1}}, 28667),
+        ({"a": {"$elemMatch": {"$sampleRate": 0.5}}}, 2),
+        ({"a": {"$elemMatch": {"b": {"$near": [0, 0]}}}}, 5626500),
+        ({"a": {"$elemMatch": {"$jsonSchema": {}}}}, 224),
         ({"a.$.b.$": 1}, 31287),
         ({"a.$": {"$slice": 1}}, 31271),
         ({"a.$": "text"}, 31308),
@@ -93,6 +101,60 @@ def test_projections_that_find_refuses(projection: Document, code: int) -> None:
     with pytest.raises(CommandError) as caught:
         shown(projection, filter={"a.b": 1})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"d": 3}, 51246),
+        ({"e.f.0": 5}, 51246),
+        ({"e.f": {"$not": {"$gt": 9}}}, 51246),
+        ({"$or": [{"e.f": 5}, {"d": 3}]}, 51246),
+        ({"e.f": [5, 6, 7]}, 51246),
+        ({"e.f": 7}, 51247),
+        ({"e.f": 5, "$expr": True}, 224),
+        ({"e.f": 5, "$where": "true"}, 2),
+    ],
+)
+def test_a_positional_projection_needs_an_element_that_decides(query: Document, code: int) -> None:
+    with pytest.raises(CommandError) as caught:
+        shown({"a.$": 1}, filter=query)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        ({"a": 3}, 1),
+        ({"a": {"$gt": 1, "$lt": 5}}, 1),
+        ({"a": {"$in": [9, 3]}}, 1),
+        ({"a": {"$all": [9, 3]}}, 1),
+        ({"a": {"$all": [3, 9]}}, 2),
+        ({"a": {"$in": [9]}, "b.c": {"$gte": 2}}, 0),
+        ({"b.c": {"$gte": 3}}, 1),
+        ({"b": {"$elemMatch": {"c": 4}}}, 1),
+        ({"b": {"$elemMatch": {"c": 4}}, "a": 1}, 0),
+        ({"b.c": {"$size": 2}}, 0),
+        ({"b.d": {"$exists": True}}, 1),
+        ({"b.0.c": 2}, 1),
+        ({"t": {"$regex": "^Y", "$options": "i"}}, 1),
+        ({"t": re.compile("^y")}, 1),
+        ({"$or": [{"a": 3}, {"a": {"$eq": 9}}]}, 1),
+        ({"$or": [{"a": 9}]}, 2),
+        ({"$and": [{"x": 1}, {"a": 9}]}, 2),
+        ({"$or": [{"a": 3}, {"t": "y"}]}, None),
+        ({"a": {"$size": 3}}, None),
+        ({"a": {"$ne": 4}}, None),
+        ({"a": {"$nin": [4]}}, None),
+        ({"z": {"$exists": False}}, None),
+        ({"a.1": 3}, None),
+        ({"x": 1}, None),
+        ({}, None),
+    ],
+)
+def test_the_element_by_which_a_document_matches(query: Document, index: int | None) -> None:
+    document = {"a": [1, 3, 9], "b": [{"c": [1, 2]}, {"c": 4, "d": 1}], "t": ["x", "y"], "x": 1}
+    assert matched_index(document, query) == index
 
 
 @pytest.mark.parametrize(
