@@ -327,13 +327,18 @@ GENERIC_FIELDS: Final = {
 
 
 def check_target(target: Any, db: str, *, allow_one: bool = False) -> None:
-    """Refuse what cannot name a collection of `db`. Raises `CommandError` 73 InvalidNamespace."""
+    """Refuse what cannot name a collection of `db`. Raises `CommandError` 73, 2 for a number but 1."""
     if type(target) is str:  # JavaScript code is a `str` too
         if not target or target.startswith(".") or "\0" in target:
             raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{db}.{target}'")
         return
-    if allow_one and type_name(target) in NUMBERS and target == 1:
-        return
+    if allow_one and type_name(target) in NUMBERS:
+        if (float(target.to_decimal()) if isinstance(target, Decimal128) else target) == 1:
+            return
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            "Invalid command format: the 'aggregate' field must specify a collection name or 1",
+        )
     raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Collection name has invalid type {type_name(target)}")
 
 

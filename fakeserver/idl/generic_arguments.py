@@ -52,12 +52,13 @@ def check_read_concern(document: dict[str, Any]) -> str:
     """Check a `readConcern`, in place, and return its level. Raises `CommandError` 2, 14, 72 or 40415."""
     _READ_CONCERN.check(document, "readConcern")
     level: str = document.get("level", "local")
-    if "afterClusterTime" in document and not document["afterClusterTime"].time:
-        raise CommandError(ErrorCode.INVALID_OPTIONS, "afterClusterTime cannot be a null timestamp")
     if "atClusterTime" in document and level != "snapshot":
         raise CommandError(
             ErrorCode.INVALID_OPTIONS, "atClusterTime field can be set only if level is equal to snapshot"
         )
+    for name in TIMES:
+        if name in document and not document[name].time:
+            raise CommandError(ErrorCode.INVALID_OPTIONS, f"{name} cannot be a null timestamp")
     return level
 
 

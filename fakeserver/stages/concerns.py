@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from fakeserver.commands.queries.aggregate import check_read_concern as check_concern_of_stages
 from fakeserver.deployment.replication.default_concerns import unmet_for_good
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired
@@ -158,6 +159,8 @@ def _check_server(request: RequestContext, concern: dict[str, Any], level: str) 
             )
         return
     if level in {"snapshot", "linearizable"}:
+        if request.spec.name == "aggregate" and request.command is not None:
+            check_concern_of_stages(request.command)
         what = "readConcern: snapshot" if level == "snapshot" else "read concern"
         raise CommandError(
             ErrorCode.NOT_A_REPLICA_SET, f"node needs to be a replica set member to use {what}"

@@ -15,7 +15,7 @@ from bson import Regex
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.plans.index_keys import is_id_key
+from fakeserver.storage.plans.index_keys import is_id_key, is_wildcard
 from fakeserver.storage.port.engine import IndexSpec
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show, show_document
@@ -82,7 +82,7 @@ def parse(document: Mapping[str, Any], collection: Collection | None, *, lenient
             check(document, key)
     if "weights" in document and "text" not in key.values() and "_fts" not in key:
         raise _refused(document, "The field 'weights' is only allowed in a 'text' index")
-    if _is_wildcard(key):
+    if is_wildcard(key):
         _check_wildcard(document, key)
     elif "wildcardProjection" in document:
         reason = "The field 'wildcardProjection' is only allowed in an 'wildcard' index"
@@ -254,10 +254,6 @@ def bad_expiry(seconds: Any) -> str | None:
             "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number"
         )
     return None
-
-
-def _is_wildcard(key: Mapping[str, Any]) -> bool:
-    return any(name.split(".")[-1] == "$**" for name in key) and "text" not in key.values()
 
 
 def _check_wildcard(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:

@@ -1,13 +1,13 @@
 """The aggregate command: a pipeline over a collection, a view or a database.
 
 Behaviour: The pipeline is checked before anything is read, in this order: stages of a later release (40324);
-stages out of position (40602 behind the first, 40601 before the last, 73 for a database where a collection is
-needed, or the reverse); `$match` conditions that only find takes; stages outside API version 1 under
-`apiStrict` (323); a read concern that a stage cannot have (72); `explain` with a write concern (9); stages
-that no transaction may hold (263); a missing `cursor` (9). A stage that no release knows is found after these
-(40324), when the pipeline is compiled. A pipeline that begins with `$changeStream` becomes a cursor of its
-own kind (see the change streams module). `$out` and `$merge` write after all other stages have ended, and
-wait while an open transaction uses their target.
+`explain` and stages outside API version 1 under `apiStrict` (323); stages out of position (40602 behind the
+first, 40601 before the last, 73 for a database where a collection is needed, or the reverse); `$match`
+conditions that only find takes; a read concern that a stage cannot have (72); `explain` with a write concern
+(9); stages that no transaction may hold (263); a missing `cursor` (9). A stage that no release knows is found
+after these (40324), when the pipeline is compiled. A pipeline that begins with `$changeStream` becomes a
+cursor of its own kind (see the change streams module). `$out` and `$merge` write after all other stages have
+ended, and wait while an open transaction uses their target.
 
 Versions: `let` since 5.0; `collectionUUID` and `encryptionInformation` since 6.0; `includeQueryStatsMetrics`
 since 8.2. `$unionWith` since 4.4; `$setWindowFields` since 5.0; `$changeStreamSplitLargeEvent`,
@@ -76,8 +76,8 @@ table = CommandTable()
 _WHOLE_DATABASE: Final = "$cmd.aggregate"
 _NOT_IN_TRANSACTION: Final = frozenset(
     {
-        *("$out", "$merge", "$changeStream", "$currentOp", "$collStats", "$indexStats", "$planCacheStats"),
-        *("$listSessions", "$listLocalSessions"),
+        *("$out", "$merge", "$unionWith", "$changeStream", "$currentOp", "$collStats", "$indexStats"),
+        *("$planCacheStats", "$listSessions", "$listLocalSessions"),
     }
 )
 _FIRST_ONLY: Final = 40602
@@ -86,10 +86,10 @@ _CATALOG_OF_DATABASE: Final = 9621301
 _FUSED_SERIES: Final = 10557301
 
 FIELDS: Final = Fields.of(
-    Field("pipeline", "array", required=True),
-    Field("explain", "bool"),
-    Field("allowDiskUse", "bool"),
-    Field("cursor", "object", of=Fields.of(Field("batchSize", "long", minimum=0))),
+    Field("pipeline", "array", required=True, nullable=False),
+    Field("explain", "strictBool", nullable=False),
+    Field("allowDiskUse", "strictBool", nullable=False),
+    Field("cursor", "object", of=Fields.of(Field("batchSize", "long", minimum=0)), nullable=False),
     Field("bypassDocumentValidation", "bool"),
     Field("hint", "hint"),
     Field("collation", "object"),
@@ -115,11 +115,11 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     # even where the collection is missing or a view.
     names = [stage_name(stage) for stage in pipeline]
     _check_known(names, ctx.node.profile.max_wire_version)
+    if request.get("apiStrict", False):
+        _check_strict(request, pipeline)
     _check_order(names, pipeline, whole_database=type(target) is not str)
     check_matches(pipeline)
-    if request.get("apiStrict", False):
-        _check_strict(pipeline)
-    _check_read_concern(request, names)
+    check_read_concern(request)
     if request.get("explain", False):
         _check_explain(request)
         return explain_aggregate(ctx, ns, request)
@@ -157,7 +157,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         request,
         collection,
         view=view_of(ctx, ns, request, pipeline),
-        hint=check_hint(collection, request.get("hint"), ns, {}),
+        hint=check_hint(collection, request.get("hint"), ns, None),
         read=reader(ctx, ctx.db),
         look_up=indexed_reader(ctx, ctx.db),
     )
@@ -214,7 +214,11 @@ def _check_order(names: Sequence[str], pipeline: Pipeline, *, whole_database: bo
         )
 
 
-def _check_strict(pipeline: Sequence[Mapping[str, Any]]) -> None:
+def _check_strict(request: Mapping[str, Any], pipeline: Sequence[Mapping[str, Any]]) -> None:
+    if "explain" in request:
+        raise CommandError(
+            ErrorCode.API_STRICT_ERROR, "BSON field 'aggregate.explain' is not allowed with apiStrict:true."
+        )
     for stage in pipeline:
         for name, argument in stage.items():
             if not source_stages.is_stable(name, argument):
@@ -224,11 +228,21 @@ def _check_strict(pipeline: Sequence[Mapping[str, Any]]) -> None:
                 )
 
 
-def _check_read_concern(request: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuse a read concern that a stage, or an explanation, cannot have. Raises `CommandError` 72."""
+def check_read_concern(request: Mapping[str, Any]) -> None:
+    """Refuse a read concern that a stage, or an explanation, cannot have. Raises `CommandError` 72.
+
+    The pipeline may be anything: what is wrong with it is said elsewhere.
+    """
     level = (request.get("readConcern") or {}).get("level", "local")
     if level == "local":
         return
+    pipeline = request.get("pipeline")
+    stages = pipeline if isinstance(pipeline, list) else []
+    names = [name for stage in stages if isinstance(stage, dict) for name in stage]
+    if level == "linearizable" and not output_stages.NAMES.isdisjoint(names):
+        output = next(name for name in names if name in output_stages.NAMES)
+        reason = f"{output} cannot be used with a 'linearizable' read concern level"
+        raise read_concern_not_supported("aggregate", level, reason)
     who = next((f"Aggregation stage {name}" for name in names if name in source_stages.LOCAL_ONLY), None)
     if who is None and request.get("explain", False):
         who = "Explain for the aggregate command"

@@ -1,8 +1,10 @@
 """The distinct command: the different values of a field.
 
 Behaviour: Arrays count element by element, one level deep. Values that compare equal, under the collation,
-are one, of which the first found is returned. Without a filter, a hint and a view, an index that begins with
-the field answers and gives its order; otherwise values come in the order in which they were found. Values
+are one, of which the first found is returned. Values come in their order (BSON's, or the collation's), those
+of a view as they are found. Without a filter, a hint and a view, an index that begins with the field answers.
+A reply for a view or a time series says `ok` as an
+integer. Values
 that come to more than 16 MB are refused, with 17217 while they are collected and 31299 when the reply is
 made.
 
@@ -31,7 +33,7 @@ from fakeserver.commands.queries.reading import (
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
-from fakeserver.storage.plans.index_keys import is_ordered, sign_of
+from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.values.collation import complete, fold_of
 from fakeserver.storage.values.limits import MAX_USER_BYTES, fit_one_reply
 from fakeserver.storage.values.pacing import sorted_at_leisure
@@ -50,6 +52,7 @@ table = CommandTable()
 
 _ROOM_AROUND: Final = 4096
 """Bytes that a server reserves in a reply for the fields around the values."""
+_NUL_IN_KEY: Final = 31032
 _COLLECTED: Final = 17217
 _TOO_LARGE: Final = 31299
 
@@ -73,6 +76,8 @@ _TOO_LARGE: Final = 31299
 def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the different values of a field."""
     ns = namespace(ctx, request)
+    if "\0" in request["key"]:
+        raise CommandError(_NUL_IN_KEY, "Key field cannot contain an embedded null byte")
     check_uuid(request, ns, ctx.catalog.get(ns))
     source, stages, collection = ctx.catalog.resolve(ns)
     view = view_of(ctx, ns, request)
@@ -89,16 +94,15 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     different: dict[Any, Any] = {}
     for value in interruptible(found):
         different.setdefault(order(value, fold), value)
-    # An index scan returns its keys in order; a collection scan returns values as they are found.
-    # A set that is ordered by the collation returns them in its order.
-    keys = sorted_at_leisure(list(different)) if fold is not None else list(different)
-    if scanned is not None and collection is not None:
-        down = sign_of(collection.indexes[scanned].key[request["key"]]) < 0
-        keys = sorted_at_leisure(list(different), reverse=down)
+    # A server collects them in an ordered set, whatever plan finds them; those of a view come from a $group.
+    keys = list(different) if view is not None and fold is None else sorted_at_leisure(list(different))
     reply: Reply = {"values": [different[key] for key in keys]}
     # Encoding a reply costs more than finding it: only what may be too large is measured.
     if view or not fit_one_reply(len(keys), ctx.catalog.engine.stats(source).size + _ROOM_AROUND):
         _check_size(reply, request["key"])
+    # A pipeline answers for what is no ordinary collection, and its reply is put together anew.
+    if view is not None or (collection is not None and collection.kind == "timeseries"):
+        reply["ok"] = 1
     return reply if at is None else {**reply, "atClusterTime": at}
 
 

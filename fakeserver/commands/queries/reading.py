@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.queries.plan_cache import key_of
 from fakeserver.errors import CommandError
+from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.forms import check_variable
+from fakeserver.storage.expressions.functions import is_constant
+from fakeserver.storage.plans.index_keys import holds_path, is_wildcard
 from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.store.catalog import involved
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show_document
+from fakeserver.storage.values.types import exact, is_number, order
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -29,30 +34,57 @@ if TYPE_CHECKING:
 NATURAL: Final = "$natural"
 
 
-def check_hint(collection: Collection | None, hint: Any, ns: Namespace, query: Mapping[str, Any]) -> Any:
+def check_hint(
+    collection: Collection | None, hint: Any, ns: Namespace, query: Mapping[str, Any] | None
+) -> Any:
     """Return a hint as an index's name or `$natural`.
 
-    Raises `CommandError` 2 for no such index, and for one that is hidden.
+    Raises `CommandError` 2 for no such index, and for one that is hidden; 291 for a wildcard index that holds
+    no path of the query. `query` is None where it is not known.
     """
     # A missing collection has no index to miss: the command finds nothing, whatever the hint.
     if hint is None or hint == {} or collection is None:
         return hint or None
     if isinstance(hint, dict) and next(iter(hint)) == NATURAL:
-        if list(hint.items()) not in ([(NATURAL, 1)], [(NATURAL, -1)]):
+        direction = hint[NATURAL]
+        if len(hint) != 1 or not is_number(direction) or exact(direction) not in (1, -1):
             raise CommandError(ErrorCode.BAD_VALUE, "$natural hint must be set to 1 or -1, and stand alone")
-        return hint
+        return {NATURAL: int(exact(direction))}
     for index in collection.indexes.values():
         # A hidden index does not exist for queries, a hint included; writes keep it up.
         if index.document.get("hidden"):
             continue
-        if hint == index.name or (isinstance(hint, dict) and list(hint.items()) == list(index.key.items())):
+        if hint == index.name or (isinstance(hint, dict) and same_key(hint, index.key)):
+            if query is not None and is_wildcard(index.key) and not _reaches(index, query):
+                raise CommandError(
+                    ErrorCode.NO_QUERY_EXECUTION_PLANS,
+                    f"error processing query: ns={ns}Tree: {show_document(query)}\nSort: {{}}\nProj: {{}}\n"
+                    " No query solutions",
+                )
             return index.name
     raise CommandError(
         ErrorCode.BAD_VALUE,
-        f"error processing query: ns={ns}Tree: {show_document(query)}\nSort: {{}}\nProj: {{}}\n "
+        f"error processing query: ns={ns}Tree: {show_document(query or {})}\nSort: {{}}\nProj: {{}}\n "
         "planner returned "
         "error :: caused by :: hint provided does not correspond to an existing index",
     )
+
+
+def _reaches(index: IndexSpec, query: Mapping[str, Any]) -> bool:
+    """Return whether a query has a condition on a path that a wildcard index holds."""
+    projected = index.document.get("wildcardProjection")
+    for path, condition in query.items():
+        if path == "$and" and isinstance(condition, list):
+            if any(_reaches(index, branch) for branch in condition):
+                return True
+        elif not path.startswith("$") and (path in index.key or holds_path(index.key, projected, path)):
+            return True
+    return False
+
+
+def same_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two keys have the same fields in the same order, and numbers that compare equal."""
+    return order(dict(one)) == order(dict(other))
 
 
 def query_of(
@@ -69,11 +101,13 @@ def query_of(
     stands on.
     """
     collation = collation_of(statement, view or collection)
+    # Since 8.2 a pipeline's variables are computed before the command has a time.
+    timeless = "pipeline" in statement and ctx.node.profile.max_wire_version >= WIRE_82
     if collection is not None and collection.index_filters:
         parts |= _restricted(collection, collation, parts)
     return Query(
         collation=collation,
-        let=variables(ctx, statement.get("let")),
+        let=variables(ctx, statement.get("let"), timeless=timeless),
         now=ctx.present(),
         cluster_time=ctx.cluster_time(),
         make_id=ctx.object_id,
@@ -138,15 +172,41 @@ def view_of(
     return view
 
 
-def variables(ctx: CommandContext, let: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the values of `let`, whose expressions see no document. Raises `CommandError`."""
+_LET_READS_FIELD: Final = 4890500
+_SYSTEM_VARIABLE: Final = 4738901
+_OF_SYSTEM: Final = frozenset({"NOW", "CLUSTER_TIME"})
+
+
+def variables(
+    ctx: CommandContext, let: Mapping[str, Any] | None, *, timeless: bool = False
+) -> dict[str, Any] | None:
+    """Return the values of `let`, whose expressions see no document but the variables before them.
+
+    `timeless` leaves out `$$NOW` and `$$CLUSTER_TIME`. Raises `CommandError`: 4890500 for a field, 4738901
+    for a system variable's name, 9 for one that is no name of a variable, and what an expression fails with.
+    """
     if not let:
         return None
     # Evaluated once for the command, so that $rand or $$NOW is the same for every document.
     release = ctx.node.profile.max_wire_version
-    scope = Scope(variables=ctx.builtins(), rng=ctx.node.rng, release=release)
-    frame = scope.frame({})
-    return {name: compile_expression(value, scope)(frame) for name, value in let.items()}
+    builtins = {} if timeless else ctx.builtins()
+    scope = Scope(variables=builtins, rng=ctx.node.rng, release=release)
+    values = {}
+    for name, value in let.items():
+        evaluate = compile_expression(value, scope)
+        if not is_constant(value, changing=()):
+            raise CommandError(
+                _LET_READS_FIELD,
+                "Command let Expression tried to access a field, but this is not allowed because Command let"
+                " expressions run before the query examines any documents.",
+            )
+        if name in _OF_SYSTEM:
+            raise CommandError(_SYSTEM_VARIABLE, f"Cannot set the system variable '{name}'")
+        if name != "CURRENT":
+            check_variable(name)
+        values[name] = evaluate(scope.frame({}))
+        scope = scope.binding({name: values[name]})
+    return values
 
 
 def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:

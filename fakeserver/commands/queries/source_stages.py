@@ -225,13 +225,13 @@ FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream", "$geoNear"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
 
 LOCAL_ONLY: Final = frozenset(
-    {"$currentOp", "$listLocalSessions", "$listSearchIndexes", "$listClusterCatalog"}
+    {"$currentOp", "$listLocalSessions", "$listSearchIndexes", "$listClusterCatalog", "$planCacheStats"}
 )
 """The sources that take no read concern but the local one."""
 
 _UNSTABLE: Final = frozenset(
     {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes", "$fill"}
-    | {"$planCacheStats", "$listClusterCatalog"}
+    | {"$planCacheStats", "$listClusterCatalog", "$search", "$searchMeta", "$vectorSearch"}
 )
 
 

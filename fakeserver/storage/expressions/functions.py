@@ -176,20 +176,26 @@ def constant(argument: Any, scope: Scope, compile_operand: Callable[[Any], Evalu
     return compile_operand(argument)(scope.frame({}))
 
 
-def is_constant(argument: Any, bound: Collection[str] = ()) -> bool:
+def is_constant(
+    argument: Any, bound: Collection[str] = (), *, changing: Collection[str] | None = None
+) -> bool:
     """Return whether an expression names no field of a document, and nothing that changes by itself.
 
-    Variables that are `bound` change from one evaluation to the next.
+    Variables that are `bound` change from one evaluation to the next, as do the operators `changing` (those
+    of random values, the time and scripts).
     """
+    changing = _CHANGING if changing is None else changing
     if type(argument) is str:
         if not argument.startswith("$"):
             return True
         name = argument[2:].partition(".")[0]
         return argument.startswith("$$") and name not in _OF_A_DOCUMENT and name not in bound
     if isinstance(argument, list):
-        return all(is_constant(item, bound) for item in argument)
+        return all(is_constant(item, bound, changing=changing) for item in argument)
     if not is_object(argument):
         return True
     if next(iter(argument), "") in {"$literal", "$const"}:
         return True
-    return not argument.keys() & _CHANGING and all(is_constant(item, bound) for item in argument.values())
+    return not any(name in argument for name in changing) and all(
+        is_constant(item, bound, changing=changing) for item in argument.values()
+    )

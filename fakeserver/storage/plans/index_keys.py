@@ -10,7 +10,7 @@ from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.paths import exactly, split
 from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
-from fakeserver.storage.values.types import MISSING, exact, is_number, order, whole
+from fakeserver.storage.values.types import MISSING, exact, is_number, order, truthy, whole
 from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
@@ -28,6 +28,27 @@ def is_ordered(spec: IndexSpec) -> bool:
     return all(sign_of(direction) for direction in spec.key.values()) and not any(
         "$**" in name for name in spec.key
     )
+
+
+def is_wildcard(key: Mapping[str, Any]) -> bool:
+    """Return whether a key is that of a wildcard index, which a text index of all fields is not."""
+    return any(name.split(".")[-1] == "$**" for name in key) and "text" not in key.values()
+
+
+def holds_path(key: Mapping[str, Any], projection: Mapping[str, Any] | None, path: str) -> bool:
+    """Return whether a wildcard index has keys of a path: one below its root that its projection takes in.
+
+    Without a projection that says so, `_id` is left out.
+    """
+    root = next(name for name in key if name.split(".")[-1] == "$**")[: -len("$**")]
+    if not f"{path}.".startswith(root):
+        return False
+    own = dict(projection or {})
+    with_id = truthy(own.pop("_id", False))
+    if path == "_id" or path.startswith("_id."):
+        return with_id if not root else True
+    named = any(f"{path}.".startswith(f"{name}.") for name in own)
+    return named if any(truthy(value) for value in own.values()) else not named
 
 
 def is_id_key(key: Mapping[str, Any]) -> bool:

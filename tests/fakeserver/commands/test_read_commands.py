@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import Decimal128, Int64
 from data_commands import Server
 
 from fakeserver.errors import CommandError
@@ -276,14 +276,27 @@ def test_count_counts() -> None:
 def test_distinct_looks_into_arrays() -> None:
     server = Server()
     server.fill("c", {"x": [3, 1]}, {"x": 1.0}, {"x": None}, {}, {"x": {"y": 1}})
-    assert server.run({"distinct": "c", "key": "x"}) == {"values": [3, 1, None, {"y": 1}]}
-    assert server.run({"distinct": "c", "key": "x", "query": {"x": 3}}) == {"values": [3, 1]}
+    assert server.run({"distinct": "c", "key": "x"}) == {"values": [None, 1, 3, {"y": 1}]}
+    assert server.run({"distinct": "c", "key": "x", "query": {"x": 3}}) == {"values": [1, 3]}
 
 
-def test_distinct_values_come_in_the_order_in_which_they_are_met() -> None:
+def test_distinct_values_come_in_the_order_of_their_types() -> None:
     server = Server()
-    server.fill("c", {"x": ["a", "b", "c"]}, {"x": "b"}, {"x": "a"}, {"x": "d"})
-    assert server.run({"distinct": "c", "key": "x"}) == {"values": ["a", "b", "c", "d"]}
+    server.fill("c", {"x": [True, "b", 7]}, {"x": "B"}, {"x": False}, {"x": -1.5}, {"x": None})
+    assert server.run({"distinct": "c", "key": "x"}) == {"values": [None, -1.5, 7, "B", "b", False, True]}
+
+
+def test_distinct_refuses_a_key_with_a_null_byte() -> None:
+    assert failure(holding(1), {"distinct": "c", "key": "x\0"}).code == 31032
+
+
+@pytest.mark.parametrize("options", [{"viewOn": "c"}, {"timeseries": {"timeField": "t"}}], ids=str)
+def test_distinct_of_what_a_pipeline_reads_says_ok_as_an_integer(options: dict[str, Any]) -> None:
+    server = Server()
+    server.run({"create": "v", **options})
+    reply = server.run({"distinct": "v", "key": "x"})
+    assert reply == {"values": [], "ok": 1}
+    assert type(reply["ok"]) is int
 
 
 def test_collation_decides_what_is_different() -> None:
@@ -437,7 +450,7 @@ def test_a_view_reads_through_its_pipeline() -> None:
     server.run({"create": "w", "viewOn": "v", "pipeline": [{"$project": {"_id": 1}}]})
     assert server.run({"find": "w"})["cursor"]["firstBatch"] == [{"_id": 0}, {"_id": 3}]
     assert server.run({"count": "w"}) == {"n": 2}
-    assert server.run({"distinct": "v", "key": "x"}) == {"values": [0]}
+    assert server.run({"distinct": "v", "key": "x"}) == {"values": [0], "ok": 1}
     assert results(server, [{"$count": "n"}], "w") == [{"n": 2}]
     joined = results(server, [{"$limit": 1}, {"$lookup": {"from": "w", "pipeline": [], "as": "all"}}])
     assert joined == [{"_id": 0, "x": 0, "all": [{"_id": 0}, {"_id": 3}]}]
@@ -477,3 +490,138 @@ def test_explain_outlines_a_plan() -> None:
     assert plan["executionStats"]["nReturned"] == 1
     scan = server.run({"aggregate": "c", "pipeline": [{"$match": {"x": 1}}], "explain": True})
     assert scan["queryPlanner"]["winningPlan"]["stage"] == "COLLSCAN"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        # count's limit has a reader of its own, and its fields are not read at all.
+        ({"count": "c", "limit": "1"}, 2),
+        ({"count": "c", "limit": None}, 2),
+        ({"count": "c", "limit": True}, 2),
+        ({"count": "c", "limit": 1.5}, 9),
+        ({"count": "c", "fields": 3}, None),
+        # A number under aggregate's name is 1, in whatever type.
+        ({"aggregate": Decimal128("1.00"), "pipeline": [{"$documents": []}], "cursor": {}}, None),
+        ({"aggregate": 2, "pipeline": [], "cursor": {}}, 2),
+        ({"aggregate": float("nan"), "pipeline": [], "cursor": {}}, 2),
+        ({"aggregate": None, "pipeline": [], "cursor": {}}, 73),
+        # Null is no absence where the field has a reader of its own.
+        ({"aggregate": "c", "pipeline": None, "cursor": {}}, 14),
+        ({"aggregate": "c", "pipeline": [], "cursor": None}, 14),
+        ({"aggregate": "c", "pipeline": [], "cursor": {}, "allowDiskUse": 1}, 14),
+        ({"aggregate": "c", "pipeline": [], "cursor": {}, "allowDiskUse": None}, 14),
+        ({"aggregate": "c", "pipeline": [], "cursor": {}, "explain": 0}, 14),
+        ({"find": "c", "allowDiskUse": 1}, None),
+    ],
+    ids=str,
+)
+def test_arguments_of_reads_are_of_their_types(command: dict[str, Any], code: int | None) -> None:
+    assert answer(holding(1), command) == code
+
+
+def answer(server: Server, command: dict[str, Any]) -> int | None:
+    """Return the code with which a command fails, None where it does not."""
+    try:
+        server.run(command)
+    except CommandError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize(
+    ("let", "code"),
+    [
+        ({"": 1}, 9),
+        ({"Upper": 1}, 9),
+        ({"1st": 1}, 9),
+        ({"a.b": 1}, 9),
+        ({"ROOT": 1}, 9),
+        ({"NOW": 1}, 4738901),
+        ({"a": "$x"}, 4890500),
+        ({"a": {"$add": [1, "$$ROOT.x"]}}, 4890500),
+        ({"a": "$$b", "b": 1}, 17276),
+        ({"a": "$$NOW"}, 51144),
+        ({"a": {"$divide": [1, 0]}}, 2),
+    ],
+    ids=str,
+)
+def test_variables_of_a_command_see_no_document(let: dict[str, Any], code: int) -> None:
+    assert failure(holding(1), {"aggregate": "c", "pipeline": [], "cursor": {}, "let": let}).code == code
+
+
+def test_a_variable_of_a_command_sees_those_before_it() -> None:
+    let = {"one": 1, "two": {"$add": ["$$one", 1]}, "drawn": {"$rand": {}}}
+    pipeline = [
+        {"$project": {"_id": 0, "sum": {"$add": ["$$one", "$$two"]}, "same": {"$lt": ["$$drawn", 1]}}}
+    ]
+    command = {"aggregate": "c", "pipeline": pipeline, "cursor": {}, "let": let}
+    assert holding(1).run(command)["cursor"]["firstBatch"] == [{"sum": 3, "same": True}]
+    command = {"find": "c", "filter": {"$expr": {"$gt": ["$$late", 0]}}, "let": {"late": "$$NOW"}}
+    assert holding(1).run(command)["cursor"]["firstBatch"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "code"),
+    [
+        ({"$natural": Decimal128("-1")}, None),
+        ({"$natural": True}, 2),
+        ({"_id": Decimal128("1.0")}, None),
+        ({"_id": True}, 2),
+        ({"_id": -1}, 2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("command", [{"find": "c"}, {"count": "c"}, {"distinct": "c", "key": "x"}], ids=str)
+def test_a_hint_has_numbers_of_any_type(
+    command: dict[str, Any], hint: dict[str, Any], code: int | None
+) -> None:
+    assert answer(holding(2), {**command, "hint": hint}) == code
+
+
+@pytest.mark.parametrize(
+    ("key", "projection", "query", "held"),
+    [
+        ({"$**": 1}, None, {"x": 1}, True),
+        ({"$**": 1}, None, {"x.y": 1}, True),
+        ({"$**": 1}, None, {}, False),
+        ({"$**": 1}, None, {"_id": 1}, False),
+        ({"$**": 1}, {"_id": 1}, {"_id": 1}, True),
+        ({"$**": 1}, {"x": 1}, {"$and": [{"y": 1}, {"x.z": 1}]}, True),
+        ({"$**": 1}, {"x": 1}, {"xy": 1}, False),
+        ({"$**": 1}, {"x": 0}, {"x": 1}, False),
+        ({"$**": 1}, {"x": 0}, {"y": 1}, True),
+        ({"x.$**": 1}, None, {"x.y": 1}, True),
+        ({"x.$**": 1}, None, {"y": 1}, False),
+        ({"a": 1, "x.$**": 1}, None, {"a": 1}, True),
+    ],
+    ids=str,
+)
+def test_a_wildcard_index_serves_the_paths_that_it_holds(
+    key: dict[str, Any], projection: dict[str, Any] | None, query: dict[str, Any], *, held: bool
+) -> None:
+    server = holding(3)
+    options = {} if projection is None else {"wildcardProjection": projection}
+    server.run({"createIndexes": "c", "indexes": [{"key": key, "name": "w", **options}]})
+    assert answer(server, {"find": "c", "filter": query, "hint": "w"}) == (None if held else 291)
+
+
+def test_a_hint_for_a_view_is_for_the_collection_below() -> None:
+    server = holding(3)
+    server.run({"create": "v", "viewOn": "c"})
+    assert server.run({"count": "v", "hint": "_id_"}) == {"n": 3}
+    assert failure(server, {"count": "v", "hint": "nope"}).code == 2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"pipeline": [], "explain": True},
+        {"aggregate": 1, "pipeline": [{"$listSessions": {}}]},
+        {"pipeline": [{"$search": {}}]},
+    ],
+    ids=str,
+)
+def test_a_strict_client_has_no_stage_or_field_outside_the_api(more: dict[str, Any]) -> None:
+    strict = {"aggregate": "c", "cursor": {}, "apiVersion": "1", "apiStrict": True}
+    assert failure(holding(1), {**strict, **more}).code == 323

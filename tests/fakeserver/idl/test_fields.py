@@ -233,7 +233,6 @@ def test_the_value_under_the_commands_own_name_may_be_declared_too() -> None:
         (".x", False, "Invalid namespace specified 'db..x'"),
         ("a\0b", False, "Invalid namespace specified 'db.a\0b'"),
         (5, False, "Collection name has invalid type int"),
-        (2, True, "Collection name has invalid type int"),
         (True, True, "Collection name has invalid type bool"),
     ],
 )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from bson import Binary, Code, Decimal128, Int64
+from bson import Binary, Code, Decimal128, Int64, Timestamp
 from talking import REPLICA_SET, STANDALONE, Deployment, lsid, play
 
 from fakeserver import ClusterSpec
@@ -94,7 +94,7 @@ CLUSTERED = {"key": {"_id": 1}, "unique": True}
         ({"aggregate": "c", "pipeline": [{"$collStats": {"x": 1}}], "cursor": {}}, 40415),
         ({"find": "c", "filter": {"$and": {"a": 1}}, "projection": {"a.$": 1}}, 2),
         ({"find": "c", "filter": {"$or": [1]}, "projection": {"a.$": 1}}, 2),
-        ({"count": "c", "limit": "a"}, 14),
+        ({"count": "c", "limit": "a"}, 2),
         ({"count": "c", "limit": 1.5}, 9),
         ({"count": "c", "limit": float("inf")}, 9),
         ({"count": "c", "limit": -(2**63)}, 2),
@@ -190,6 +190,37 @@ def test_a_null_is_no_read_concern_and_some_need_a_replica_set(concern: Any, cod
         assert reply.get("code") == code
 
     play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("stage", "level", "code"),
+    [
+        ({"$out": "d"}, "linearizable", 72),
+        ({"$merge": "d"}, "linearizable", 72),
+        ({"$planCacheStats": {}}, "majority", 72),
+        ({"$planCacheStats": {}}, "snapshot", 72),
+        ({"$match": {}}, "linearizable", 123),
+        (7, "linearizable", 123),
+    ],
+    ids=str,
+)
+def test_a_stage_refuses_a_read_concern_before_the_server_does(stage: Any, level: str, code: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        command = {"aggregate": "c", "pipeline": [stage], "cursor": {}, "readConcern": {"level": level}}
+        assert (await talker.fails({**command, "$db": "db"}))["code"] == code
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize("spec", [STANDALONE, REPLICA_SET], ids=["standalone", "replica set"])
+def test_no_snapshot_is_at_a_null_timestamp(spec: ClusterSpec) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        concern = {"level": "snapshot", "atClusterTime": Timestamp(0, 1)}
+        assert (await talker.fails({"find": "c", "readConcern": concern, "$db": "db"}))["code"] == 72
+
+    play(scenario, spec)
 
 
 @pytest.mark.parametrize(("journaled", "told"), [(False, False), (True, True)])
