@@ -298,7 +298,7 @@ def test_a_command_that_cannot_be_is_not_explained(command: dict[str, Any], code
 @pytest.mark.parametrize("direction", [1, -1, None])
 def test_distinct_values_come_in_their_order_whatever_plan_finds_them(direction: int | None) -> None:
     documents: list[dict[str, Any]] = [{"_id": 1, "a": 3}, {"_id": 2, "a": 1}, {"_id": 3, "a": [2, 0]}]
-    indexes = () if direction is None else (("a", {"a": direction, "b": 1}, {}),)
+    indexes: tuple[Any, ...] = () if direction is None else (("a", {"a": direction, "b": 1}, {}),)
     server = holding(*documents, indexes=indexes)
     assert server.run({"distinct": "c", "key": "a"})["values"] == [0, 1, 2, 3]
     assert server.run({"distinct": "c", "key": "_id", "query": {"a": {"$gt": 0}}})["values"] == [1, 2, 3]

@@ -139,6 +139,16 @@ _TABLE: Final = (
         transaction_ids.sessions_are_lent_before_they_expire,
     ),
     Oracle(
+        "newest-session",
+        "The session that was given back last is lent first.",
+        transaction_ids.the_session_used_last_is_lent_first,
+    ),
+    Oracle(
+        "cursor-server",
+        "A cursor is continued and killed on the server that has it.",
+        attempts.cursors_stay_where_they_are,
+    ),
+    Oracle(
         "with-transaction",
         "A transaction whose errors allow it begins anew for 120 seconds, and no longer.",
         waits.transactions_begin_anew_for_two_minutes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from harness.unified.server_side.oracles.permits import (
     most_retries,
     must_retry,
 )
-from harness.unified.server_side.oracles.trace import is_failed, is_ok
+from harness.unified.server_side.oracles.trace import is_committed_again, is_failed, is_ok
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def only_what_may_be_retried(trace: Trace) -> Iterator[str]:
     """Retryable Writes: Executing; Retryable Reads: Executing; Client Backpressure: Overload retry policy."""
     for operation, command in trace.commands():
-        if _is_committed_again(operation, command):
+        if is_committed_again(operation, command):
             continue
         for index, attempt in enumerate(command.attempts[:-1]):
             lost = is_network_error(attempt) or attempt.request.reply is not None
@@ -44,7 +45,7 @@ def only_what_may_be_retried(trace: Trace) -> Iterator[str]:
 def not_too_often(trace: Trace) -> Iterator[str]:
     """Client Backpressure: Overload retry policy, rule 2; Retryable Writes: Executing."""
     for operation, command in trace.commands():
-        if _is_committed_again(operation, command):
+        if is_committed_again(operation, command):
             continue
         for index in range(len(command.attempts) - 1):
             most = most_retries(trace, operation, command, until=index)
@@ -55,11 +56,6 @@ def not_too_often(trace: Trace) -> Iterator[str]:
                     f" attempt {index + 1} {most:g} retries are allowed"
                 )
                 break
-
-
-def _is_committed_again(operation: TracedOperation, command: SentCommand) -> bool:
-    """Return whether withTransaction may repeat a commit, beside the retries that a commit has by itself."""
-    return operation.name == "withTransaction" and command.name == "commitTransaction"
 
 
 def as_often_as_may_be(trace: Trace) -> Iterator[str]:
@@ -207,6 +203,23 @@ def a_failed_command_ends_a_bulk_write(trace: Trace) -> Iterator[str]:
                     f" {command.name} had failed with {command.last.met}"
                 )
                 break
+
+
+def cursors_stay_where_they_are(trace: Trace) -> Iterator[str]:
+    """Find, getMore and killCursors: getMore; killCursors (both go to the server that has the cursor)."""
+    servers: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for operation, command in sorted(trace.commands(), key=lambda pair: pair[1].first.seq):
+        asked = command.first.command
+        continued = [asked["getMore"]] if command.name == "getMore" else asked.get("cursors", ())
+        for attempt in command.attempts:
+            here = attempt.request.server
+            for cursor in continued if command.name in ("getMore", "killCursors") else ():
+                known = servers.get((operation.client.name, cursor))
+                if known is not None and here not in known:
+                    yield f"{operation} sent {command.name} to {here}, and {min(known)} has the cursor"
+            opened = ((attempt.request.reply or {}).get("cursor") or {}).get("id")
+            if opened:
+                servers[operation.client.name, opened].add(here)
 
 
 def reads_say_their_preference(trace: Trace) -> Iterator[str]:

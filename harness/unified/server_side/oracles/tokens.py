@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.server_side.oracles.permits import most_retries, must_retry
-from harness.unified.server_side.oracles.trace import is_ok
+from harness.unified.server_side.oracles.trace import is_committed_again, is_ok
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
@@ -37,13 +37,19 @@ _ROUNDING: Final = 0.001
 
 
 def _is_known(trace: Trace, client: TracedClient) -> bool:
-    """Return whether servers saw every attempt of a client, one after the other."""
+    """Return whether servers saw every attempt of a client, one after the other, and which was a retry."""
     mine = [operation for operation in trace.operations if operation.client is client]
     closed = any(
         each.name == "close" for each in mine
     )  # which sends endSessions, of which no operation tells
+    begun_anew = any(
+        is_committed_again(each, command) and len(command.attempts) > 1
+        for each in mine
+        for command in each.commands
+    )
     return (
         not closed
+        and not begun_anew
         and not trace.unacknowledged
         and all(each.is_alone and not each.is_disturbed and not each.is_timed for each in mine)
     )

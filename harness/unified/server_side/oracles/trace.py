@@ -195,6 +195,11 @@ def is_ok(attempt: JudgedAttempt) -> bool:
     return attempt.ends == (OK,)
 
 
+def is_committed_again(operation: TracedOperation, command: SentCommand) -> bool:
+    """Return whether withTransaction may repeat a commit, beside the retries that a commit has by itself."""
+    return operation.name == "withTransaction" and command.name == "commitTransaction"
+
+
 def _is_again(request: SeenRequest, before: SeenRequest) -> bool:
     within = "autocommit" in request.command and "autocommit" in before.command
     if within and request.command.get("txnNumber") != before.command.get("txnNumber"):

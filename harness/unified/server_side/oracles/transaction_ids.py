@@ -240,6 +240,33 @@ _KEPT: Final = frozenset({"getMore", "killCursors", "endSessions"}) | ENDS
 """Commands of a session that was taken before."""
 
 
+def the_session_used_last_is_lent_first(trace: Trace) -> Iterator[str]:
+    """Sessions: Server Session Pool (it is a stack, so that those that are not needed expire)."""
+    for client in trace.clients:
+        steps = [step for step in trace.steps if step.operation.object != "testRunner"]
+        operations = [each for each in trace.operations if each.client.name == client.name]
+        for before, after in pairwise(operations):
+            if any(before.began < step.began_seq < after.began for step in steps):
+                continue  # it may have given a session back, or kept one
+            returned, lent = _only_session(before), _only_session(after)
+            if returned is None or lent is None or returned == lent:
+                continue
+            if after.commands[0].first.at - before.commands[-1].last.request.at < SESSION_TIMEOUT - _MARGIN:
+                yield f"{after} uses another session than {before}, which had just given one back"
+
+
+def _only_session(operation: TracedOperation) -> bytes | None:
+    """Return the session that an operation took from the pool and gave back, if it is clear which one."""
+    called = operation.step.operation
+    is_kept = "session" in called.arguments or called.object.startswith(("session", "cursor"))
+    if is_kept or called.name.startswith("create") or not operation.is_alone or operation.is_disturbed:
+        return None
+    attempts = [each for command in operation.commands for each in command.attempts]
+    sessions = {_session(each.request.command) for each in attempts}
+    is_clean = all(each.request.reply is not None for each in attempts)
+    return sessions.pop() if len(sessions) == 1 and is_clean and operation.step.ended is not None else None
+
+
 def cluster_time_is_gossiped(trace: Trace) -> Iterator[str]:
     """Sessions: Gossipping the Cluster Time."""
     if trace.topology is Topology.SINGLE:

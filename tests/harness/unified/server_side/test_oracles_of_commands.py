@@ -92,6 +92,22 @@ def find(*replies: Command | None, gap: float = 0.0, **more: Any) -> Done:
     return Done("find", sent, ended=sent[-1].at + 0.01)
 
 
+OPENED: Final = Sent({"find": "stock"}, {"ok": 1, "cursor": {"id": 7}})
+
+
+def transacted(*replies: Command | None) -> Done:
+    """Return a transaction whose commit has an attempt for each reply."""
+    sent = tuple(
+        Sent(
+            {"commitTransaction": 1, "lsid": LSID, "txnNumber": Int64(1), "autocommit": False},
+            reply,
+            2 + index / 100,
+        )
+        for index, reply in enumerate(replies)
+    )
+    return Done("withTransaction", sent, began=2.0, ended=3.0)
+
+
 def insert(*replies: Command | None, numbers: Sequence[int | None] = (1, 1, 1), **more: Any) -> Done:
     """Return a write with an attempt for each reply, with a transaction number each."""
     sent = tuple(
@@ -300,6 +316,29 @@ HISTORIES: Final = [
         ((find(OVERLOAD, OVERLOAD, OK, gap=0.05),),),
         {"adaptiveRetries": True},
         tokens=(999.1, 1000.0),
+    ),
+    History(
+        "tokens",  # of a commit nobody can tell whether it is retried, or begun anew
+        (find(OVERLOAD, OK, gap=0.05), transacted(STEPPED_DOWN, STEPPED_DOWN, OK)),
+        ((find(OVERLOAD, OK, gap=0.05), transacted(OK)),),
+        {"adaptiveRetries": True},
+        tokens=(999.3, 999.3),
+    ),
+    History(
+        "newest-session",
+        (find(OK, lsid=LSID), later(find(OK, lsid=LSID), 2.0), later(find(OK, lsid=OTHER_LSID), 9000.0)),
+        ((find(OK, lsid=LSID), later(find(OK, lsid=OTHER_LSID), 2.0)),),
+    ),
+    History(
+        "cursor-server",
+        (Done("find", (OPENED, Sent({"getMore": 7}, {"ok": 1, "cursor": {"id": 0}}, at=1.1))),),
+        (
+            (Done("find", (OPENED, Sent({"getMore": 7}, at=1.1, server="node1"))),),
+            (
+                Done("createFindCursor", (OPENED,)),
+                Done("close", (Sent({"killCursors": "stock", "cursors": [7]}, at=1.1, server="node1"),)),
+            ),
+        ),
     ),
     History(
         "bulk-ends",
