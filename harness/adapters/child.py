@@ -98,7 +98,9 @@ class Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise AdapterLost(f"the adapter cannot be started: {error}: {command}") from error
+            raise AdapterLost(
+                f"the adapter cannot be started: {why_not_started(error)}: {command}"
+            ) from error
         child = cls(process)
         try:
             answer = await child.ask(child.number(), "hello", within=within, params={"protocol": PROTOCOL})
@@ -275,6 +277,13 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
+
+
+def why_not_started(error: Exception) -> str:
+    """Return why a program cannot be started: an operating system's error names it, and has no number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 async def buried(process: asyncio.subprocess.Process) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import shutil
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +14,7 @@ from fakeserver.assembly.description import describe
 from fakeserver.cli.values import OneOf
 from fakeserver.deployment.spec import Topology, topology_name
 from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
-from harness.commands.output import bad_input
+from harness.commands.output import bad_input, check_command
 from harness.hunt import invariants, memory, page, results, writing
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt
@@ -88,8 +87,7 @@ def command(
     """
     if words[0].startswith("-"):
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
-    if shutil.which(words[0]) is None:
-        raise click.ClickException(f"{words[0]}: no such command")
+    check_command(words[0])
     with bad_input(ControlError, DocumentError, ValueError, OSError):
         described = {"scenario": scenario} if scenario else {"topology": topology}
         description = describe(described | {"seed": given["seed"]})

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,4 +80,25 @@ def bad_input(*errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(_told(error)) from error
+
+
+def _told(error: Exception) -> str:
+    """Return what an error says; one of the operating system begins with its file, and has no number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def check_command(program: str) -> None:
+    """Check that a program can be run. Raises `click.ClickException`."""
+    if shutil.which(program) is not None:
+        return
+    path = Path(program)
+    if os.sep in program and path.is_dir():
+        raise click.ClickException(f"{program}: is a folder, not a command")
+    if os.sep in program and path.exists():
+        raise click.ClickException(
+            f"{program}: may not be executed; chmod +x {shlex.quote(program)} allows it"
+        )
+    raise click.ClickException(f"{program}: no such command")

@@ -13,7 +13,7 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.adapters.child import buried
+from harness.adapters.child import buried, why_not_started
 from harness.adapters.lines import AdapterProtocolError, Answer, Message, message, request
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Program:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise CannotStartError(f"cannot be started: {error}: {command}") from error
+            raise CannotStartError(f"cannot be started: {why_not_started(error)}: {command}") from error
         return cls(process, clock)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import click
@@ -39,7 +40,10 @@ def cut(line: str) -> str:
 
 def _message(error: click.ClickException) -> str:
     if not isinstance(error, click.exceptions.NoSuchOption):
-        return error.format_message()
+        # The name that click gives the type of a bounded number says nothing about what was typed.
+        return re.sub(
+            r"is not a valid (integer|float) range\.?", r"is not a valid \1", error.format_message()
+        )
     known = [] if error.ctx is None else list(_spellings(error.ctx))
     hint = did_you_mean(error.option_name, known)
     return f"no such option: {error.option_name}" + (f"; {hint}" if hint else "")

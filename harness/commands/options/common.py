@@ -17,6 +17,7 @@ from harness.commands.options.types import Duration, FilePath, SeedNumber
 from harness.commands.output import bad_input
 from harness.deployments.targets import our_spelling
 from harness.report.outputs import writing
+from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,8 +107,12 @@ class DriverName(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not is_driver(str(value)):
+            hint = did_you_mean(str(value)[:100], DRIVERS)
             self.fail(
-                f"'{value}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command", param, ctx
+                f"'{value}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command"
+                + (f"; {hint}" if hint else ""),
+                param,
+                ctx,
             )
         return str(value)
 

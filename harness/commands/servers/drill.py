@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,7 @@ from fakeserver.deployment.spec import Topology, topology_name
 from fakeserver.profile import DEFAULT_PROFILE, PROFILES
 from harness.commands.options.types import Duration, SeedNumber, Share
 from harness.commands.options.verdict import Telling, verdict_options
-from harness.commands.output import bad_input
+from harness.commands.output import bad_input, check_command
 from harness.commands.simulations.reporting import html_option, write_file
 from harness.report.outputs import writing
 from mongowire.documents.errors import ControlError
@@ -103,8 +102,7 @@ def command(
     """
     if words[0].startswith("-"):
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
-    if shutil.which(words[0]) is None:
-        raise click.ClickException(f"{words[0]}: no such command")
+    check_command(words[0])
     from harness.overload.drill import Drill, run  # noqa: PLC0415 - a help text needs no driver and no server
 
     for each in (file, trace, html):

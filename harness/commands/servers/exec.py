@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +15,7 @@ from fakeserver.control.verdict import NEEDS_REPLICA_SET
 from fakeserver.deployment.spec import Topology
 from harness.commands.options.starting import starting_of, starting_options
 from harness.commands.options.verdict import Telling, verdict_options
-from harness.commands.output import bad_input
+from harness.commands.output import bad_input, check_command
 from harness.deployments.launching import LaunchError, launched, run_program
 from mongowire.documents.errors import ControlError
 
@@ -55,8 +54,7 @@ def command(
     served, program = _parted(words)
     if not program:
         raise click.UsageError("there is no command: write it behind --", click.get_current_context())
-    if shutil.which(program[0]) is None:
-        raise click.ClickException(f"{program[0]}: no such command")
+    check_command(program[0])
     with ExitStack() as stack:
         with bad_input(ValueError, LaunchError, OSError):
             starting = starting_of(options, served)

@@ -131,6 +131,12 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing(home: Path) -> N
         (["stop", "shop"], ExitCode.BAD_INPUT, "there is no server 'shop'"),
         (["exec", "-t", "replset"], ExitCode.BAD_INPUT, "there is no command"),
         (["exec", "--", "no-such-program"], ExitCode.BAD_INPUT, "no-such-program: no such command"),
+        (["exec", "--", "/"], ExitCode.BAD_INPUT, "/: is a folder, not a command"),
+        (["exec", "--", __file__], ExitCode.BAD_INPUT, f"{__file__}: may not be executed; chmod +x"),
+        (["serve", "--port", "x"], ExitCode.BAD_INPUT, "'--port': 'x' is not a valid integer"),
+        (["certs", "/dev/null/x"], ExitCode.BAD_INPUT, "/dev/null/x: Not a directory"),
+        (["conform", "--adapter", "pymango"], ExitCode.BAD_INPUT, "did you mean 'pymongo'?"),
+        (["check-adapter", "cmd:no-such-program"], ExitCode.BAD_INPUT, ": no-such-program: No such file"),
     ],
 )
 def test_a_mistake_starts_nothing(
@@ -139,6 +145,8 @@ def test_a_mistake_starts_nothing(
     done = run(*arguments)
     assert done.exit_code == exit_code, done.output
     assert message in done.stderr.splitlines()[0]
+    assert "integer range" not in done.stderr
+    assert "Errno" not in done.stderr
     assert done.stdout == ""
     assert list(home.iterdir()) == []
 
