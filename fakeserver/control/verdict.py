@@ -40,7 +40,8 @@ _TIMELINE: Final = "timeline"
 _MOST_REQUESTS: Final = 10_000
 """The requests that are folded into operations: the newest. Each must be decoded."""
 NEEDS_REPLICA_SET: Final = (
-    "transactions and change streams cannot run on a standalone server; -t replset has a replica set instead"
+    "transactions and change streams cannot run on a standalone server; "
+    "-t replicaset has a replica set instead"
 )
 _OF_REPLICA_SETS: Final = frozenset({int(ErrorCode.ILLEGAL_OPERATION), 40573})
 """The errors of a standalone server to whoever begins a transaction, or opens a change stream."""

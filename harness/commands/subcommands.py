@@ -136,7 +136,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "ls": ("ls", "ls --json"),
     "mutants": ("mutants",),
     "network": ("network partition node0,clients node1,node2", "network heal"),
-    "new": ("new scenario.yml",),
+    "new": ("new scenario.yml", "new --adapter python my-adapter"),
     "node": ("node kill node1", "node step-down --seconds 10s"),
     "open": ("open", "open shop"),
     "propose": (

@@ -72,7 +72,7 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
             results, key=lambda result: (result.adapter, result.edition, result.topology)
         ):
             yield click.style(f"{headline(adapter, edition, settings)} on {topology}", bold=True)
-            yield from _table(list(group), few=few, verbosity=style.verbosity)
+            yield from _table(list(group), settings.time, few=few, verbosity=style.verbosity)
             yield ""
         whole = style.verbosity > 0
         yield from _skipped(results, whole=whole)
@@ -138,11 +138,13 @@ def summary(tally: Tally, settings: Settings, *, seconds: float, notes: Iterable
     return ", ".join((text, *notes))
 
 
-def _table(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[str]:
+def _table(results: Sequence[Result], time: str, *, few: bool, verbosity: int) -> Iterator[str]:
     used = [status for status in _COLUMNS if status is ResultStatus.PASSED or Tally.of(results)[status]]
     rows = list(_rows(results, few=few, verbosity=verbosity))
     width = max(len(name) for name, _ in rows)
-    yield "  " + "  ".join(["scenarios".ljust(width), *(status.value for status in used), "     time"])
+    # In virtual time a case may last for an hour while the run takes a second: the column says which it is.
+    head = "virtual time" if time == "virtual" else "     time"
+    yield "  " + "  ".join(["scenarios".ljust(width), *(status.value for status in used), head])
     for name, group in rows:
         tally = Tally.of(group)
         cells = [
@@ -152,7 +154,7 @@ def _table(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[
             for status in used
         ]
         seconds = sum(result.duration_ms for result in group) / 1000
-        yield "  " + "  ".join([name.ljust(width), *cells, f"{seconds:7.2f} s"])
+        yield "  " + "  ".join([name.ljust(width), *cells, f"{seconds:{len(head) - 2}.2f} s"])
 
 
 def _rows(results: Sequence[Result], *, few: bool, verbosity: int) -> Iterator[tuple[str, Sequence[Result]]]:

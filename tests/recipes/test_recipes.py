@@ -120,9 +120,10 @@ def test_a_recipe_with_an_ini_file_passes(recipe: Recipe, tmp_path: Path) -> Non
 @pytest.mark.parametrize("recipe", [pytest.param(each, id=each.slug) for each in RECIPES if each.commands])
 def test_the_commands_of_a_recipe_print_what_it_says(recipe: Recipe, tmp_path: Path) -> None:
     skip_without(recipe)
-    has_mongoose = shutil.which("node") and any(Path(each, "mongoose").is_dir() for each in NODE_MODULES)
-    if "mongoose" in recipe.commands + "".join(recipe.files.values()) and not has_mongoose:
-        pytest.skip("the recipe needs node, and mongoose in a folder of PUSHBACKD_NODE_MODULES")
+    for package in ("mongoose", "express"):
+        has_package = shutil.which("node") and any(Path(each, package).is_dir() for each in NODE_MODULES)
+        if f'require("{package}")' in "".join(recipe.files.values()) and not has_package:
+            pytest.skip(f"the recipe needs node, and {package} in a folder of PUSHBACKD_NODE_MODULES")
     done = run(["bash", "-euc", recipe.commands], recipe.write(tmp_path))
     said = done.stdout + done.stderr
     assert done.returncode == 0, said

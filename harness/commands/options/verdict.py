@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "traces"
 _MOST_TRACES: Final = 20
+_NO_OPERATION: Final = "  hint: no operation came; the command gets the connection string in MONGODB_URI"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,13 @@ class Telling:
         """
         looked_into = judged or not verdict["asExpected"] or verdict["operations"]["errors"]
         page = self._page(name, control) if self.trace is not None or looked_into else None
-        lines = [*before, *verdict["lines"], *([] if page is None else [f"  trace: {page}"])]
+        operations = verdict["operations"]
+        silent = not operations["operations"] and not operations["awaiting"]["operations"]
+        lines = [
+            *(*before, *verdict["lines"]),
+            *([_NO_OPERATION] if silent else []),
+            *([] if page is None else [f"  trace: {page}"]),
+        ]
         for line in [] if self.quiet else lines:
             click.echo(line, err=True)
         if self.file is not None:

@@ -121,6 +121,15 @@ def test_without_a_scenario_the_verdict_judges_nothing() -> None:
     assert (done.exit_code, done.stderr) == (0, "verdict: 0 of 3 operations failed\n")
 
 
+def test_a_command_that_does_not_find_the_servers_is_told_how_to() -> None:
+    for words in (["exec"], ["drill", "--unmet", "ignore"]):
+        done = CliRunner().invoke(cli, [*words, "--", sys.executable, "-c", "pass"])
+        assert done.exit_code == 0
+        assert (
+            "  hint: no operation came; the command gets the connection string in MONGODB_URI" in done.stderr
+        )
+
+
 def test_a_command_that_ends_its_server_has_no_verdict() -> None:
     stop = "import sys; from harness.cli import cli; cli(['stop'])"
     done = CliRunner().invoke(cli, ["exec", "--", sys.executable, "-c", stop])
