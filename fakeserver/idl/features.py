@@ -154,6 +154,7 @@ STAGES: Final[Mapping[str, int]] = {
     "$listSearchIndexes": WIRE_60,  # 7.0, 6.0.7
     "$vectorSearch": WIRE_60,  # 7.0.2, 6.0.11
     "$rankFusion": WIRE_80,
+    "$querySettings": WIRE_80,
     "$listClusterCatalog": WIRE_80,
 }
 """Stages of pipelines."""

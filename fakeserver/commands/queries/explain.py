@@ -153,6 +153,8 @@ def described(
         names = [stage_name(each) for each in pipeline]
         read = pipeline[:-1] if names and names[-1] in output_stages.NAMES else pipeline
         compile_pipeline(read, _scope(ctx, read, collection))
+        if read is not pipeline:
+            output_stages.parse(ctx, ns, command, pipeline[-1])
         statement = _pipeline(command, pipeline)
     else:
         statement = _statement(name, command)

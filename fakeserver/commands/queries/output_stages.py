@@ -24,10 +24,11 @@ from fakeserver.storage.plans.indexes import duplicate_key
 from fakeserver.storage.port.engine import Changed, Namespace, Query, Scope, Update
 from fakeserver.storage.port.oplog import Written
 from fakeserver.storage.store import time_series
+from fakeserver.storage.store.catalog import not_on_view
 from fakeserver.storage.updates.updating import compile_update
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.limits import TOO_LARGE_TO_UPSERT, check_updated
-from fakeserver.storage.values.paths import exactly, split, stage_path
+from fakeserver.storage.values.paths import exactly, set_nested, split, stage_path
 from fakeserver.storage.values.types import MISSING, copy_value, exact, is_finite, type_name
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
 from mongowire.codes import ErrorCode
@@ -97,6 +98,9 @@ def parse(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], stage:
     checked = not request.get("bypassDocumentValidation", False)
     if name == "$out":
         target, series = _out_target(ns, spec)
+        existing = ctx.catalog.get(target)
+        if series is None and existing is not None and existing.is_view:
+            raise not_on_view(target)
         return Out(ctx, target, checked, series)
     return _parse_merge(ctx, ns, request, spec, checked=checked)
 
@@ -265,6 +269,8 @@ class Merge(_Writer):
     def write(self, documents: list[Document]) -> None:
         """Merge the results into the target; one that fails stops no other, and is told in the end."""
         failed: CommandError | None = None
+        if documents and isinstance(self.when_matched, list):
+            _check_pipeline(self.when_matched, self.options, self.let)
         for document in interruptible(documents):
             try:
                 with in_one_turn():  # what matched is what is changed
@@ -288,14 +294,22 @@ class Merge(_Writer):
         wanted = {name: {"$eq": None if value is MISSING else value} for name, value in key.items()}
         found = self.ctx.catalog.engine.find(self.target, Query(wanted, limit=1))
         if not found:
-            self._not_matched(document)
+            self._not_matched(document, key)
         else:
             self._matched(document, found[0], key)
 
-    def _not_matched(self, document: Document) -> None:
+    def _not_matched(self, document: Document, key: Mapping[str, Any]) -> None:
         if self.when_not_matched == "insert":
             self._check_size(document)
-            self._insert(_by_name(document) if self.when_matched in ("merge", "keepExisting") else document)
+            if self.when_matched in ("merge", "keepExisting"):
+                document = _by_name(document)
+                # An update sets what its query equals: null, where the document says nothing.
+                for name, value in key.items():
+                    parts = split(name)
+                    above = exactly(document, parts[:-1])
+                    if value is MISSING and (above is MISSING or isinstance(above, dict)):
+                        set_nested(document, parts, None)
+            self._insert(document)
         elif self.when_not_matched == "fail":
             raise CommandError(
                 ErrorCode.MERGE_STAGE_NO_MATCHING_DOCUMENT,
@@ -359,7 +373,10 @@ def _parse_merge(
         raise CommandError(
             ErrorCode.IDL_FAILED_TO_PARSE, "BSON field '$merge.into' is missing but a required field"
         )
-    target = _merge_target(ns, options["into"])
+    target = _merge_target(ns, options["into"], named_alone=spec == "")
+    existing = ctx.catalog.get(target)
+    if existing is not None and (existing.is_view or existing.kind == "timeseries"):
+        raise not_on_view(target)
     on = _merge_on(options.get("on", "_id"))
     matched, not_matched = options.get("whenMatched", "merge"), options.get("whenNotMatched", "insert")
     if type(matched) is not str and not isinstance(matched, list):
@@ -373,14 +390,14 @@ def _parse_merge(
     let = _merge_let(options, matched)
     query = query_of(ctx, request, ctx.catalog.get(target))
     nullish = _check_unique(ctx, target, on, query)
-    if isinstance(matched, list):
-        _check_pipeline(matched, query, let)
     return Merge(ctx, target, checked, on, matched, not_matched, let, query, nullish)
 
 
-def _merge_target(ns: Namespace, into: Any) -> Namespace:
+def _merge_target(ns: Namespace, into: Any, *, named_alone: bool) -> Namespace:
     if type(into) is str:
         target = Namespace(ns.db, into)
+        if named_alone:
+            raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{target}'")
         if not into:
             raise CommandError(5786800, "$merge 'into' field cannot be an empty string")
     elif isinstance(into, dict):

@@ -1,10 +1,11 @@
 """The stages that begin a pipeline with documents which are in no collection.
 
 `$documents`, `$collStats`, `$indexStats`, `$currentOp`, `$listSessions`, `$listLocalSessions`,
-`$planCacheStats`, `$listSearchIndexes`, `$shardedDataDistribution`, `$listClusterCatalog`. The tables at the
-end say which of them run on a database instead of a collection, which take only the local read concern, and
-which are outside API version 1. Not modelled: latencies and cached plans, which are all zero or empty; the
-sessions of other servers, because all servers know of all sessions.
+`$planCacheStats`, `$querySettings`, `$listSearchIndexes`, `$shardedDataDistribution`,
+`$listClusterCatalog`. The tables at the end say which of them run on a database instead of a collection,
+which take only the local read concern, and which are outside API version 1. Not modelled: latencies, scans,
+settings of queries and cached plans, which are all zero or empty; the sessions of other servers, because all
+servers know of all sessions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from fakeserver.access.session import SessionListing
+from fakeserver.commands import local_collections
 from fakeserver.commands.administration.operations import current_operations
 from fakeserver.commands.catalog.collections import described_collections
 from fakeserver.commands.catalog.statistics import collection_stats
@@ -24,7 +26,8 @@ from fakeserver.sessions.session import NO_USER, lsid_of
 from fakeserver.storage.port.engine import Namespace, Scope
 from fakeserver.storage.stages.lookup import compile_documents
 from fakeserver.storage.store.catalog import not_on_view
-from fakeserver.storage.values.types import copy_value, is_object, type_name
+from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.types import INT32_MAX, copy_value, is_object, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,16 +37,25 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Document
 
 _NO_ROUTER: Final = 6_789_101
+_FIRST: Final = 40602
+_NOT_A_BOOL: Final = 13111
+_ALL_HOSTS: Final = 4503200
+_NO_CACHE: Final = 50933
 SEARCH_UNAVAILABLE: Final = 31082
+_NO_OBJECT: Final = 5447000
+_NOT_EMPTY: Final = 31170
 _STORAGE_STATS: Final = Fields.of(
     Field("scale", "int", minimum=1),
     *(Field(name, "bool") for name in ("verbose", "waitForLock", "numericOnly")),
+    strict=False,
 )
 _COLLECTION_STATS: Final = Fields.of(
-    Field("latencyStats", "object", of=Fields.of(Field("histograms", "bool"))),
+    Field("latencyStats", "object", of=Fields.of(Field("histograms", "strictBool", nullable=False))),
     Field("storageStats", "object", of=_STORAGE_STATS),
     *(Field(name, "object") for name in ("count", "queryExecStats", "operationStats")),
 )
+_STORED: Final = ("storageStats", "count", "queryExecStats")
+"""Statistics of what is stored: a view has none, and a collection must be there."""
 
 
 def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
@@ -52,39 +64,70 @@ def _documents(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Docum
 
 def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
     if not is_object(argument):
-        raise CommandError(40166, f"$collStats must take a nested object but found: {argument}")
-    argument = copy_value(argument)
-    _COLLECTION_STATS.check(argument, "$collStats")
-    source, _view, collection = ctx.catalog.resolve(ns)
+        shown = show(argument)
+        raise CommandError(_NO_OBJECT, f"$collStats must take a nested object but found: $collStats: {shown}")
+    argument = _collection_options(argument)
+    source, _stages, _collection = ctx.catalog.resolve(ns)
+    named = ctx.catalog.get(ns)
     # A view stores nothing: of its statistics only the latencies are its own.
-    if collection is not None and ctx.catalog.get(ns) is not collection and "storageStats" in argument:
+    if named is not None and named.is_view and not argument.keys().isdisjoint(_STORED):
         raise not_on_view(ns)
+    wanted = next((name for name in _STORED if name in argument), None)
+    if wanted is not None and named is None and local_collections.documents_of(ctx, ns) is None:
+        raise CommandError(
+            ErrorCode.NAMESPACE_NOT_FOUND,
+            f"Unable to retrieve {wanted} in $collStats stage :: caused by :: Collection [{ns}] not found.",
+        )
     found: Document = {"ns": str(ns), "host": ctx.node.address, "localTime": ctx.utc()}
     config = ctx.node.cluster.config if ctx.node.is_mongos else None
     if config is not None:
         found["shard"] = config.home_of(ns.db).name
     if "latencyStats" in argument:
-        idle = {"latency": Int64(0), "ops": Int64(0), "queryableEncryptionLatencyMicros": Int64(0)}
+        idle: Document = {"latency": Int64(0), "ops": Int64(0), "queryableEncryptionLatencyMicros": Int64(0)}
+        if argument["latencyStats"].get("histograms"):
+            idle["histogram"] = []
         names = ("reads", "writes", "commands", "transactions")
         found["latencyStats"] = {name: dict(idle) for name in names}
     if "storageStats" in argument:
-        found["storageStats"] = collection_stats(ctx, source, scale=argument["storageStats"].get("scale", 1))
+        scale = min(argument["storageStats"].get("scale", 1), INT32_MAX)
+        found["storageStats"] = collection_stats(ctx, source, scale=scale)
     if "count" in argument:
-        if collection is None:
-            raise CommandError(
-                ErrorCode.NAMESPACE_NOT_FOUND,
-                f"Unable to retrieve count in $collStats stage :: caused by :: Collection [{ns}] not found.",
-            )
         found["count"] = ctx.catalog.engine.stats(source).count
+    if "queryExecStats" in argument:
+        found["queryExecStats"] = {"collectionScans": {"total": Int64(0), "nonTailable": Int64(0)}}
     return [found]
+
+
+def _collection_options(argument: Document) -> Document:
+    """Return the options of `$collStats`, checked in their order. Raises `CommandError`."""
+    checked: Document = {}
+    for name, value in argument.items():
+        option = {name: copy_value(value)}
+        _COLLECTION_STATS.check(option, "$collStats")
+        if name in {"count", "queryExecStats"} and option.get(name):
+            raise CommandError(_NOT_EMPTY, f"{name} argument to $collStats must be an empty object")
+        checked |= option
+    return checked
+
+
+def _behind(ctx: CommandContext, ns: Namespace, stage: str) -> Namespace:
+    """Return the collection that is asked about: behind a view, where no stages of its own come first.
+
+    Raises `CommandError` 40602 where they do.
+    """
+    source, stages, _collection = ctx.catalog.resolve(ns)
+    if stages:
+        raise CommandError(_FIRST, f"{stage} is only valid as the first stage in a pipeline")
+    return source
 
 
 def _index_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
     if argument != {}:
         raise CommandError(28803, "The $indexStats stage specification must be an empty object")
-    collection = ctx.catalog.get(ns)
+    source = _behind(ctx, ns, "$indexStats")
+    collection = ctx.catalog.get(source)
     indexes = collection.indexes.values() if collection is not None else ()
-    usage = ctx.catalog.engine.usage(ns)
+    usage = ctx.catalog.engine.usage(source)
     started = ctx.utc() - dt.timedelta(seconds=ctx.now - ctx.node.started_at)
     return [
         {
@@ -125,13 +168,42 @@ def _current_operation(ctx: CommandContext, ns: Namespace, argument: Any) -> lis
     return current_operations(ctx, argument)
 
 
-def _plan_cache_stats(_ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
+def _plan_cache_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
     """Return the cached plans, of which there are none."""
     if not is_object(argument):
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE,
             f"$planCacheStats value must be an object. Found: {type_name(argument)}",
         )
+    for name, value in argument.items():
+        if name != "allHosts":
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE,
+                f"$planCacheStats parameters object may contain only 'allHosts': {name}",
+            )
+        if not isinstance(value, bool):
+            raise CommandError(_NOT_A_BOOL, f"wrong type for field ({name}) {type_name(value)} != bool")
+    if argument.get("allHosts") and not ctx.node.is_mongos:
+        raise CommandError(_ALL_HOSTS, "$planCacheStats stage supports allHosts only on a sharded cluster")
+    source = _behind(ctx, ns, "$planCacheStats")
+    collection = ctx.catalog.get(source)
+    if collection is None:
+        raise CommandError(_NO_CACHE, f"Failed to find plan cache for {ns}: no such collection")
+    if collection.kind == "timeseries":
+        raise CommandError(_FIRST, "$planCacheStats is only valid as the first stage in a pipeline")
+    return []
+
+
+_QUERY_SETTINGS: Final = Fields.of(Field("showDebugQueryShape", "strictBool", nullable=False))
+
+
+def _query_settings(_ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
+    """Return the settings of query shapes: none, as there is no command that makes one."""
+    if not is_object(argument):
+        raise CommandError(
+            7746800, f"$querySettings stage expects a document as argument, found: {type_name(argument)}"
+        )
+    _QUERY_SETTINGS.check(copy_value(argument), "$querySettings")
     return []
 
 
@@ -217,11 +289,12 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$listSessions": _local_sessions,
     "$currentOp": _current_operation,
     "$planCacheStats": _plan_cache_stats,
+    "$querySettings": _query_settings,
     "$listSearchIndexes": _search_indexes,
     "$shardedDataDistribution": _data_distribution,
     "$listClusterCatalog": _cluster_catalog,
 }
-FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream", "$geoNear"}
+FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
 
 LOCAL_ONLY: Final = frozenset(
@@ -231,7 +304,7 @@ LOCAL_ONLY: Final = frozenset(
 
 _UNSTABLE: Final = frozenset(
     {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes", "$fill"}
-    | {"$planCacheStats", "$listClusterCatalog", "$search", "$searchMeta", "$vectorSearch"}
+    | {"$planCacheStats", "$listClusterCatalog", "$querySettings", "$search", "$searchMeta", "$vectorSearch"}
 )
 
 
@@ -244,6 +317,6 @@ def is_stable(name: str, argument: Any) -> bool:
 
 ON_DATABASE: Final = frozenset(
     {"$documents", "$listLocalSessions", "$currentOp", "$changeStream", "$shardedDataDistribution"}
-    | {"$listClusterCatalog"}
+    | {"$listClusterCatalog", "$querySettings"}
 )
 """The sources that are not of a collection."""

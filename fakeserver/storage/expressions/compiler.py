@@ -202,11 +202,13 @@ def _meta(compiler: Compiler, argument: Any) -> Evaluate:
     read = compiler.scope.meta.get(argument)
     if read is not None:
         return lambda frame: read(frame["ROOT"])
-    if argument == "indexKey":
+    if argument in _NEVER_THERE:
         return lambda _frame: MISSING
     raise CommandError(40218, f"query requires {_METADATA[argument]} metadata, but it is not available")
 
 
+_NEVER_THERE: Final = frozenset({"indexKey", "randVal", "searchScore", "searchHighlights"})
+"""Metadata that may be asked for anywhere, though no document has them."""
 _METADATA: Final = {
     "score": "score",
     "scoreDetails": "score details",

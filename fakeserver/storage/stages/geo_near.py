@@ -262,5 +262,5 @@ def _only_field(indexes: Sequence[IndexSpec]) -> str:
 def _check_on_map(near: Near, index: IndexSpec) -> None:
     least = geo_shapes.number(index.document.get("min", -_EDGE))
     most = geo_shapes.number(index.document.get("max", _EDGE))
-    if not all(least <= each < most for each in near.center):
+    if not all(least <= each <= most for each in near.center):
         raise CommandError(_OFF_THE_MAP, f"point not in interval of [ {least:g}, {most:g} ]")

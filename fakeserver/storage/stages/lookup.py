@@ -61,6 +61,19 @@ def check_collection(stage: str, argument: str, name: Any) -> None:
         )
 
 
+def _check_elsewhere(stage: str, name: Mapping[str, Any]) -> None:
+    """Refuse a collection elsewhere, but for those of the server itself. Raises `CommandError` 9."""
+    db, collection = name.get("db"), name["coll"]
+    chunks = db == "config" and collection.startswith("cache.chunks.")
+    if chunks or (db, collection) == ("local", "oplog.rs"):
+        return
+    raise CommandError(
+        ErrorCode.FAILED_TO_PARSE,
+        f"{stage} with syntax {{from: {{db:<>, coll:<>}},..}} is not supported for db: {db} and coll:"
+        f" {collection}",
+    )
+
+
 def other_collection(name: Any, scope: Scope) -> list[Document]:
     """Return the documents of the collection that a stage joins with."""
     return scope.read(name) if name is not None and scope.read is not None else [{}]
@@ -454,6 +467,8 @@ def _lookup_options(argument: Mapping[str, Any]) -> dict[str, Any]:
     _LOOKUP.check(options, "$lookup")
     if source is not None:
         check_target(source if type(source) is str else source["coll"], "")
+    if isinstance(source, dict):
+        _check_elsewhere("$lookup", source)
     fields = [name for name in ("localField", "foreignField") if options.get(name)]
     if len(fields) == 1:
         raise CommandError(

@@ -24,7 +24,12 @@ from fakeserver.storage.stages.bucketing import (
 )
 from fakeserver.storage.stages.flow import Flowing, run_stages
 from fakeserver.storage.stages.lookup import compile_graph_lookup, compile_lookup, compile_union_with
-from fakeserver.storage.stages.projecting import check_project, compile_projection, set_computed
+from fakeserver.storage.stages.projecting import (
+    check_project,
+    compile_projection,
+    compile_redact,
+    set_computed,
+)
 from fakeserver.storage.stages.rank_fusion import (
     FUSIONS,
     Fused,
@@ -34,7 +39,6 @@ from fakeserver.storage.stages.rank_fusion import (
     score_of,
 )
 from fakeserver.storage.values.limits import MAX_OPERATOR_BYTES, check_sorted, checked_document, weight
-from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.paths import field_name, nested, prefixes, remove, stage_path
 from fakeserver.storage.values.printing import show
 from fakeserver.storage.values.sorting import Sorted, check_sort, key_values, sort_documents
@@ -197,45 +201,9 @@ def _handed(document: Document, made: Document) -> Document:
     return Fused(made, document.score, document.details) if isinstance(document, Fused) else made
 
 
-_NO_DECISION: Final = 17053
-_DECISIONS: Final = {"DESCEND": "descend", "PRUNE": "prune", "KEEP": "keep"}
-
-
-def compile_redact(argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """Return the stage. Raises `CommandError` 17053 where an expression does not decide."""
-    evaluate = compile_expression(argument, scope, scope.names() | _DECISIONS.keys())
-
-    def decide(level: dict[str, Any], root: dict[str, Any]) -> Any:
-        """Return what is left of a document at one level, `MISSING` for nothing."""
-        decision = evaluate({**scope.frame(level), **_DECISIONS, "ROOT": root})
-        if decision == "keep":
-            return level
-        if decision == "prune":
-            return MISSING
-        if decision != "descend":
-            raise CommandError(
-                _NO_DECISION,
-                "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND,"
-                f" and $$PRUNE, but returned {show(decision)}",
-            )
-        return {name: left for name, value in level.items() if (left := below(value, root)) is not MISSING}
-
-    def below(value: Any, root: dict[str, Any]) -> Any:
-        if is_object(value):
-            return decide(value, root)
-        if isinstance(value, list):
-            return [left for item in paced(value) if (left := below(item, root)) is not MISSING]
-        return value
-
-    return Flowing(
-        lambda documents: (
-            left for document in documents if (left := decide(document, document)) is not MISSING
-        )
-    )
-
-
 _UNRECOGNIZED: Final = 40324
 _DOTTED_WITHIN: Final = 40183
+_CONFLICT: Final = 40176
 _NOT_ONE_FIELD: Final = 40323
 _NOT_AN_OBJECT: Final = 40228
 _BAD_LIMIT: Final = 5107201
@@ -264,6 +232,8 @@ def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iter
     above = max((at for at, each in enumerate(pipeline) if not _among(each, _GROUPED_BELOW)), default=-1)
     for index, stage in enumerate(interruptible(pipeline)):
         name, run = stage_name(stage), _compile_stage(stage, scope)
+        if name == "$geoNear" and any(each != {"$match": {}} for each in pipeline[:index]):
+            raise CommandError(40603, "$geoNear was not the first stage in the pipeline after optimization")
         if name in _GROUPS and index < below:
             run = pushed_down(run, handed_on=index < above or name != "$group")
         if name == "$sort" and names_sort_key(pipeline[index + 1 :]):
@@ -333,9 +303,8 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
 
 UNSUPPORTED_STAGES: Final = frozenset({
     "$backupCursor", "$backupCursorExtend", "$listCachedAndActiveUsers", "$listCatalog",
-    "$listSampledQueries", "$operationMetrics", "$querySettings", "$queryStats",
-    "$score", "$scoreFusion", "$search", "$searchMeta",
-    "$vectorSearch",
+    "$listSampledQueries", "$operationMetrics", "$queryStats", "$score", "$scoreFusion", "$search",
+    "$searchMeta", "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/LIMITS.md."""
 
@@ -377,6 +346,10 @@ def _add_fields(argument: Any, scope: Scope) -> PipelineStage:
         )
     with _named_in_errors("$addFields"):
         fields = [(stage_path(path), compile_expression(value, scope)) for path, value in _leaves(argument)]
+        try:
+            _check_collisions([".".join(parts) for parts, _evaluate in fields])
+        except CommandError as error:
+            raise CommandError(_CONFLICT, f"conflicting paths. {error.message}") from None
 
     def with_fields(document: Document) -> Document:
         frame, changed = scope.frame(document), dict(document)
@@ -390,6 +363,8 @@ def _add_fields(argument: Any, scope: Scope) -> PipelineStage:
 def _leaves(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for name, value in spec.items():
+        if is_object(value) and len(value) > 1 and next(iter(value)).startswith("$"):
+            raise CommandError(40181, "an expression specification must contain exactly one field")
         if prefix and "." in name:
             raise CommandError(_DOTTED_WITHIN, f"cannot use dotted field name '{name}' in a sub object")
         if is_object(value) and value and not next(iter(value)).startswith("$"):

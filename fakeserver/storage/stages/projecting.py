@@ -13,9 +13,10 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression, is_expression_name
 from fakeserver.storage.filters.matching import SPECIAL, compile_element, refuse_operators
 from fakeserver.storage.filters.positional import matched_index
+from fakeserver.storage.stages.flow import Flowing
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.paths import assign, field_path
-from fakeserver.storage.values.printing import show_document, show_field
+from fakeserver.storage.values.paths import assign, field_path, split
+from fakeserver.storage.values.printing import show, show_document, show_field
 from fakeserver.storage.values.types import (
     INT32_MAX,
     INT32_MIN,
@@ -503,3 +504,43 @@ def check_project(spec: Any) -> None:
         raise CommandError(
             51272, "Invalid $project :: caused by :: projection specification must have at least one field"
         )
+
+
+# $redact.
+
+
+_NO_DECISION: Final = 17053
+_DECISIONS: Final = {"DESCEND": "descend", "PRUNE": "prune", "KEEP": "keep"}
+
+
+def compile_redact(argument: Any, scope: Scope) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Return the stage. Raises `CommandError` 17053 where an expression does not decide."""
+    evaluate = compile_expression(argument, scope, scope.names() | _DECISIONS.keys())
+
+    def decide(level: dict[str, Any], root: dict[str, Any]) -> Any:
+        """Return what is left of a document at one level, `MISSING` for nothing."""
+        decision = evaluate({**scope.frame(level), **_DECISIONS, "ROOT": root})
+        if decision == "keep":
+            return level
+        if decision == "prune":
+            return MISSING
+        if decision != "descend":
+            raise CommandError(
+                _NO_DECISION,
+                "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND,"
+                f" and $$PRUNE, but returned {show(decision)}",
+            )
+        return {name: left for name, value in level.items() if (left := below(value, root)) is not MISSING}
+
+    def below(value: Any, root: dict[str, Any]) -> Any:
+        if is_object(value):
+            return decide(value, root)
+        if isinstance(value, list):
+            return [left for item in paced(value) if (left := below(item, root)) is not MISSING]
+        return value
+
+    return Flowing(
+        lambda documents: (
+            left for document in documents if (left := decide(document, document)) is not MISSING
+        )
+    )

@@ -426,11 +426,13 @@ def test_merge_fails_where_it_shall(options: dict[str, Any], code: int) -> None:
     ("pipeline", "code"),
     [([{"$match": {"x": 1}}], 72), ([{"$nonsense": 1}], 40324), ([{"$set": {"x": "$$unknown"}}], 17276)],
 )
-def test_merge_refuses_a_pipeline_that_changes_no_match_before_there_is_one(
+def test_merge_refuses_a_pipeline_that_changes_no_match_though_there_is_none(
     pipeline: list[dict[str, Any]], code: int
 ) -> None:
     merge = {"$merge": {"into": "d", "whenMatched": pipeline}}
-    error = failure(Server(), {"aggregate": "c", "pipeline": [merge], "cursor": {}})
+    server = Server()
+    server.fill("c", {"_id": 1})
+    error = failure(server, {"aggregate": "c", "pipeline": [merge], "cursor": {}})
     assert error.code == code
 
 

@@ -185,11 +185,12 @@ def test_statistics_describe_the_collection() -> None:
     (index,) = results("orders", {"$indexStats": {}})
     assert (index["name"], index["key"], index["spec"]["v"]) == ("_id_", {"_id": 1}, 2)
     assert results("orders", {"$planCacheStats": {}}) == []
+    assert results(1, {"$querySettings": {"showDebugQueryShape": True}}) == []
 
 
 def test_each_stage_of_a_command_has_a_case_or_tests_of_its_own() -> None:
     here = {"$collStats", "$documents", "$indexStats", "$merge", "$out", "$planCacheStats"}
-    here |= {"$listClusterCatalog"}
+    here |= {"$listClusterCatalog", "$querySettings"}
     assert here | OWN_TESTS.keys() == STAGES_OF_COMMANDS - UNSUPPORTED_STAGES
 
 
@@ -223,6 +224,8 @@ def refusal(of: Any, *stages: Document, on: Server | None = None) -> int:
         ({"from": "stock", "let": {"A": 1}, "pipeline": []}, 9),
         ({"from": "stock", "let": {"a": {"$divide": [1, 0]}}, "pipeline": []}, 2),
         ({"from": "stock", "pipeline": None}, 14),
+        ({"from": {"db": "db", "coll": "stock"}}, 9),
+        ({"from": {"db": "config", "coll": "stock"}}, 9),
         ({"from": "stock", "pipeline": [{"$currentOp": {}}]}, 73),
         ({"from": "stock", "pipeline": [{"$listClusterCatalog": {}}]}, 9621301),
         ({"from": "stock", "pipeline": [{"$match": {}}, {"$documents": []}]}, 40602),
@@ -482,3 +485,116 @@ def test_a_facet_refuses_names_and_stages(branches: Document, code: int) -> None
 def test_a_facet_on_a_database_refuses_its_stages_before_its_place(stage: Document) -> None:
     assert refusal(1, {"$facet": {"a": [stage]}}) == 40600
     assert refusal(1, {"$facet": {"a": []}}) == 73
+
+
+@pytest.mark.parametrize(
+    ("of", "stage", "code"),
+    [
+        ("orders", {"$collStats": 1}, 5447000),
+        ("orders", {"$collStats": []}, 5447000),
+        ("orders", {"$collStats": {"latencyStats": {"histograms": 1}}}, 14),
+        ("orders", {"$collStats": {"latencyStats": {"histograms": None}}}, 14),
+        ("orders", {"$collStats": {"count": {"x": 1}}}, 31170),
+        ("orders", {"$collStats": {"queryExecStats": {"x": 1}}}, 31170),
+        ("orders", {"$collStats": {"count": {"x": 1}, "unknown": {}}}, 31170),
+        ("orders", {"$collStats": {"unknown": {}, "count": {"x": 1}}}, 40415),
+        ("nowhere", {"$collStats": {"count": {"x": 1}}}, 31170),
+        ("nowhere", {"$collStats": {"count": {}}}, 26),
+        ("nowhere", {"$collStats": {"storageStats": {}}}, 26),
+        ("nowhere", {"$collStats": {"queryExecStats": {}}}, 26),
+        ("seen", {"$collStats": {"count": {}}}, 166),
+        ("seen", {"$collStats": {"storageStats": {}}}, 166),
+        ("seen", {"$collStats": {"queryExecStats": {}}}, 166),
+        ("seen", {"$indexStats": {}}, 40602),
+        ("seen", {"$planCacheStats": {}}, 40602),
+        ("orders", {"$planCacheStats": 1}, 9),
+        ("orders", {"$planCacheStats": {"x": 1}}, 9),
+        ("orders", {"$planCacheStats": {"allhosts": True}}, 9),
+        ("orders", {"$planCacheStats": {"allHosts": 1}}, 13111),
+        ("orders", {"$planCacheStats": {"allHosts": None}}, 13111),
+        ("orders", {"$planCacheStats": {"allHosts": True}}, 4503200),
+        ("nowhere", {"$planCacheStats": {}}, 50933),
+        (1, {"$querySettings": []}, 7746800),
+        (1, {"$querySettings": {"showDebugQueryShape": 1}}, 14),
+        (1, {"$querySettings": {"showDebugQueryShape": None}}, 14),
+        (1, {"$querySettings": {"x": 1}}, 40415),
+        ("orders", {"$querySettings": {}}, 73),
+        ("orders", {"$facet": {"a": [{"$querySettings": {}}]}}, 40600),
+        ("orders", {"$out": "seen"}, 166),
+        ("orders", {"$merge": "seen"}, 166),
+        ("orders", {"$merge": "series"}, 166),
+        ("orders", {"$merge": ""}, 73),
+        ("orders", {"$merge": {"into": ""}}, 5786800),
+    ],
+    ids=str,
+)
+def test_a_stage_of_the_command_is_refused_for_what_it_is_told(of: Any, stage: Document, code: int) -> None:
+    held = server()
+    held.run({"create": "seen", "viewOn": "orders", "pipeline": [{"$match": {"_id": 1}}]})
+    held.run({"create": "series", "timeseries": {"timeField": "at"}})
+    assert refusal(of, stage, on=held) == code
+
+
+def test_a_view_without_stages_has_the_indexes_of_its_collection() -> None:
+    held = server()
+    held.run({"create": "alias", "viewOn": "orders", "pipeline": []})
+    assert [each["name"] for each in results("alias", {"$indexStats": {}}, on=held)] == ["_id_"]
+    assert results("alias", {"$planCacheStats": {}}, on=held) == []
+
+
+def test_statistics_have_the_sections_that_are_asked_for() -> None:
+    options = {
+        "latencyStats": {"histograms": True},
+        "queryExecStats": {},
+        "storageStats": {"scale": 2**40, "of a later release": 1},
+        "count": None,
+    }
+    (found,) = results("orders", {"$collStats": options})
+    assert "count" not in found
+    assert found["latencyStats"]["reads"]["histogram"] == []
+    assert found["queryExecStats"] == {"collectionScans": {"total": 0, "nonTailable": 0}}
+    assert found["storageStats"]["scaleFactor"] == 2**31 - 1
+
+
+def test_a_search_by_distance_may_follow_matches_of_everything() -> None:
+    near = {"$geoNear": {"near": [0, 0], "distanceField": "d"}}
+    assert refusal("orders", {"$match": {"_id": 1}}, near) == 40603
+    assert refusal("orders", near, near) == 40603
+    assert refusal("orders", {"$limit": 1}, {"$geoNear": {}}) == 5860400
+    held = server()
+    held.run({"createIndexes": "orders", "indexes": [{"key": {"at": "2d"}, "name": "at"}]})
+    held.run({"update": "orders", "updates": [{"q": {"_id": 1}, "u": {"$set": {"at": [0, 1]}}}]})
+    assert ids(results("orders", {"$match": {}}, near, on=held)) == [1]
+
+
+def test_lookup_joins_with_collections_of_the_server_itself() -> None:
+    joined = {"from": {"db": "config", "coll": "cache.chunks.db.orders"}, "pipeline": [], "as": "x"}
+    assert [each["x"] for each in results("orders", {"$lookup": joined})] == [[], [], []]
+
+
+@pytest.mark.parametrize("matched", ["merge", "keepExisting"])
+def test_merge_inserts_null_for_what_it_finds_no_match_by(matched: str) -> None:
+    held = server()
+    held.run({"createIndexes": "into", "indexes": [{"key": {"a.b": 1}, "name": "ab", "unique": True}]})
+    merge = {"$merge": {"into": "into", "on": "a.b", "whenMatched": matched}}
+    results("orders", {"$match": {"_id": 1}}, {"$project": {"item": 1}}, merge, on=held)
+    assert held.documents("into") == [{"_id": 1, "item": "almonds", "a": {"b": None}}]
+
+
+def test_a_pipeline_of_merge_is_looked_at_when_there_is_a_result() -> None:
+    merge = {"$merge": {"into": "into", "whenMatched": [{"$match": {}}]}}
+    assert results("orders", {"$match": {"_id": -1}}, merge) == []
+    assert refusal("orders", merge) == 72
+
+
+def test_what_is_explained_must_have_a_place_to_go_to() -> None:
+    command = {"aggregate": "orders", "pipeline": [{"$merge": {"into": "x", "on": "a"}}], "explain": True}
+    with pytest.raises(CommandError) as refused:
+        server().run(command)
+    assert refused.value.code == 51183
+
+
+@pytest.mark.parametrize("name", ["randVal", "searchScore", "searchHighlights", "indexKey"])
+def test_metadata_of_searches_may_be_asked_for_anywhere(name: str) -> None:
+    shown = results("orders", {"$project": {"item": 1, "m": {"$meta": name}}}, {"$limit": 1})
+    assert shown == [{"_id": 1, "item": "almonds"}]

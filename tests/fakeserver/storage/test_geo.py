@@ -357,7 +357,7 @@ def test_an_option_of_geo_near_that_cannot_be_is_refused(options: dict[str, Any]
     ("kind", "options", "code"),
     [
         ("2d", {"near": [181, 0]}, 16433),
-        ("2d", {"near": [0, 180]}, 16433),
+        ("2d", {"near": [0, -180.5]}, 16433),
         ("2d", {"near": point(0, 0)}, 291),
         (None, {}, 27),
     ],
@@ -433,7 +433,7 @@ NEAR = {"at": {"$near": BERLIN}}
             },
             50857,
         ),
-        ({"aggregate": "c", "pipeline": [{"$limit": 1}, {"$geoNear": {}}], "cursor": {}}, 40602),
+        ({"aggregate": "c", "pipeline": [{"$limit": 1}, {"$geoNear": {}}], "cursor": {}}, 5860400),
         ({"find": "c", "projection": {"d": {"$meta": "geoNearDistance"}}}, 40218),
     ],
 )

@@ -263,7 +263,9 @@ def test_expressions(expression: Any, expected: Any) -> None:
 )
 def test_expressions_that_cannot_be(expression: Any, code: int) -> None:
     with pytest.raises(CommandError) as caught:
-        MemoryEngine().aggregate(NS, [{"$set": {"r": expression}}], options=Query(), documents=[dict(ROOT)])
+        MemoryEngine().aggregate(
+            NS, [{"$replaceWith": {"r": expression}}], options=Query(), documents=[dict(ROOT)]
+        )
     assert caught.value.code == code
 
 
