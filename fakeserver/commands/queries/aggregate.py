@@ -189,13 +189,6 @@ def _check_known(names: Sequence[str], wire_version: int) -> None:
 
 
 def _check_order(names: Sequence[str], pipeline: Pipeline, *, whole_database: bool) -> None:
-    for index, name in enumerate(names):
-        if index and name in FUSIONS:
-            raise not_first(name)
-        if index and name in source_stages.FIRST_ONLY:
-            raise CommandError(_FIRST_ONLY, f"{name} is only valid as the first stage in a pipeline")
-        if index < len(names) - 1 and name in output_stages.NAMES:
-            raise CommandError(_LAST_ONLY, f"{name} can only be the final stage in the pipeline")
     first = names[0] if names else ""
     for stage in pipeline if whole_database else ():
         if isinstance(stage.get("$facet"), dict):
@@ -207,6 +200,13 @@ def _check_order(names: Sequence[str], pipeline: Pipeline, *, whole_database: bo
             if first
             else "{aggregate: 1} is not valid for an empty pipeline.",
         )
+    for index, name in enumerate(names):
+        if index and name in FUSIONS:
+            raise not_first(name)
+        if index and name in source_stages.FIRST_ONLY:
+            raise CommandError(_FIRST_ONLY, f"{name} is only valid as the first stage in a pipeline")
+        if index < len(names) - 1 and name in output_stages.NAMES:
+            raise CommandError(_LAST_ONLY, f"{name} can only be the final stage in the pipeline")
     if not whole_database and first in source_stages.ON_DATABASE and first != "$changeStream":
         raise CommandError(
             _CATALOG_OF_DATABASE if first == "$listClusterCatalog" else ErrorCode.INVALID_NAMESPACE,

@@ -488,6 +488,14 @@ def test_a_facet_on_a_database_refuses_its_stages_before_its_place(stage: Docume
 
 
 @pytest.mark.parametrize(
+    "name", ["$listLocalSessions", "$listClusterCatalog", "$currentOp", "$querySettings"]
+)
+def test_a_stage_of_a_database_comes_after_what_begins_on_one(name: str) -> None:
+    assert refusal(1, {"$match": {}}, {name: {}}) == 73
+    assert refusal(1, {"$documents": []}, {name: {}}) == 40602
+
+
+@pytest.mark.parametrize(
     ("of", "stage", "code"),
     [
         ("orders", {"$collStats": 1}, 5447000),
