@@ -20,10 +20,10 @@ from fakeserver.storage.filters.geo_shapes import (
     radians_between,
     radians_to,
 )
-from fakeserver.storage.filters.match_operators import NEAR
+from fakeserver.storage.filters.match_operators import DISTANCES, NEAR
 from fakeserver.storage.values.metadata import DISTANCE, POINT
 from fakeserver.storage.values.paths import read
-from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.printing import show, show_field
 from fakeserver.storage.values.types import is_number
 from mongowire.codes import ErrorCode
 
@@ -44,6 +44,11 @@ def compile_geo(
     try:
         if operator in NEAR:
             return near_predicate(parse_near(operator, condition), scope, parts)
+        if len(condition) > 1:
+            extra = next(name for name in condition if name != operator)
+            raise CommandError(
+                ErrorCode.BAD_VALUE, f"can't parse extra field: {show_field(extra, condition[extra])[1:-1]}"
+            )
         test = (
             _intersects(condition[operator]) if operator == "$geoIntersects" else _within(condition[operator])
         )
@@ -67,9 +72,10 @@ def geometries_of(document: Any, parts: tuple[str, ...]) -> Iterator[tuple[Any, 
 def _within(argument: Any) -> Test:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(ErrorCode.BAD_VALUE, f"unknown geo specifier: {show(argument)}")
-    specifier, value = next(iter(argument.items()))
-    if specifier == "$uniqueDocs" and len(argument) > 1:
-        specifier, value = list(argument.items())[1]
+    shapes = [item for item in argument.items() if item[0] != "$uniqueDocs"]
+    (specifier, value), *others = shapes or [("$uniqueDocs", argument)]
+    if others:
+        raise CommandError(ErrorCode.BAD_VALUE, f"can't parse extra field: {show_field(*others[0])[1:-1]}")
     if specifier == "$geometry":
         shape = _query_geometry(value)
         if shape.type not in {POLYGON, MULTI_POLYGON}:
@@ -90,6 +96,12 @@ def _intersects(argument: Any) -> Test:
 
 
 def _query_geometry(value: Any) -> GeoShape:
+    """Return a geometry of a query: GeoJSON, whose type is a point by default, or a legacy pair."""
+    if isinstance(value, dict) and "type" not in value and "coordinates" in value:
+        value = {"type": geo_shapes.POINT, **value}
+    pair = None if geo_shapes.is_geojson(value) else _flat_point(value)
+    if pair is not None:
+        return pair
     if not geo_shapes.is_geojson(value):
         raise CommandError(ErrorCode.BAD_VALUE, f"unknown GeoJSON type: {show(value)}")
     return geo_shapes.parse_geojson(value)
@@ -104,11 +116,18 @@ def _area(shape: GeoShape, value: Any) -> SphericalArea:
 
 def _points(value: Any, name: str, least: int) -> list[Pair]:
     items = list(value.values()) if isinstance(value, dict) else value
-    shapes = [geo_shapes.legacy(each) for each in items] if isinstance(items, list) else []
+    shapes = [_flat_point(each) for each in items] if isinstance(items, list) else []
     found = [shape.points[0] for shape in shapes if shape is not None]
     if len(found) < least or len(found) != len(shapes):
         raise BadShapeError(f"Point must be an array or object: {name}: {show(value)}")
     return found
+
+
+def _flat_point(value: Any) -> GeoShape | None:
+    """Return a pair of coordinates, None for what is none. Raises `BadShapeError` for a third one."""
+    if isinstance(value, dict | list) and len(value) > 2 and not geo_shapes.is_geojson(value):  # noqa: PLR2004 -- a pair
+        raise BadShapeError(f"Point must only contain two numeric elements: {show(value)}")
+    return geo_shapes.legacy(value)
 
 
 def _on_points(holds: Callable[[Pair], bool]) -> Test:
@@ -133,7 +152,7 @@ def _circle(value: Any, name: str) -> tuple[Pair, float]:
     radius = geo_shapes.number(items[1])
     if not radius >= 0:
         raise BadShapeError("radius must be a non-negative number")
-    return _single(geo_shapes.parse(items[0])), radius
+    return _single(_flat_point(items[0]) or geo_shapes.parse(items[0])), radius
 
 
 def _single(shape: GeoShape) -> Pair:
@@ -149,6 +168,8 @@ def _center(value: Any) -> Test:
 
 def _center_sphere(value: Any) -> Test:
     center, radius = _circle(value, "$centerSphere")
+    if not geo_shapes.is_on_globe(center):
+        raise BadShapeError(f"Spherical circle would require (unimplemented) splitting: {show(value)}")
     return lambda shape: all(radians_between(center, vertex) <= radius for vertex in shape.vertices())
 
 
@@ -186,21 +207,24 @@ class Near:
         return found if self.least <= found <= self.most else None
 
 
+_NEAR_ALONE: Final = 34413
+_NEAR_FLAT: Final = 16681
+_NEGATIVE_THIRD: Final = 18522
+_LEGACY_CODES: Final = {"$minDistance": (16893, 16894), "$maxDistance": (16895, 16896)}
+
+
 def parse_near(operator: str, condition: Mapping[str, Any]) -> Near:
     """Return what a field's condition searches for. Raises `CommandError` 2, `BadShapeError`."""
     value = condition[operator]
-    if not isinstance(value, dict | list):
-        raise CommandError(ErrorCode.BAD_VALUE, "near must be first in query")
+    if not isinstance(value, dict | list) or next(iter(condition)) != operator:
+        raise CommandError(ErrorCode.BAD_VALUE, f"near must be first in: {show(condition)}")
+    for name in condition:
+        if name not in NEAR and name not in DISTANCES and name != "$uniqueDocs":
+            raise CommandError(_NEAR_ALONE, f"invalid argument in geo near query: {name}")
     if isinstance(value, dict) and "$geometry" in value:
-        shape = _query_geometry(value["$geometry"])
-        if not shape.is_point:
-            raise CommandError(
-                ErrorCode.BAD_VALUE, f"$near requires a point, given {show(value['$geometry'])}"
-            )
-        least, most = _bounds({**condition, **value})
-        return Near(shape.points[0], spherical=True, metres=True, least=least, most=most)
+        return _near_geometry(condition, value)
     if geo_shapes.is_geojson(value):
-        least, most = _bounds(condition)
+        least, most = _legacy_bounds(condition)
         center = _single(geo_shapes.parse_geojson(value))
         return Near(center, spherical=True, metres=True, least=least, most=most)
     found = geo_shapes.legacy(value)
@@ -208,22 +232,58 @@ def parse_near(operator: str, condition: Mapping[str, Any]) -> Near:
         raise CommandError(
             ErrorCode.BAD_VALUE, f"invalid point in geo near query $geometry argument: {show(value)}"
         )
+    spherical = operator == "$nearSphere"
+    if spherical and not geo_shapes.is_on_globe(found.points[0]):
+        raise CommandError(ErrorCode.BAD_VALUE, "Legacy point is out of bounds for spherical query")
     items = list(value.values()) if isinstance(value, dict) else value
-    third = {"$maxDistance": items[2]} if len(items) > 2 else {}  # noqa: PLR2004 -- a pair, and a distance
-    least, most = _bounds({**third, **condition})
-    return Near(found.points[0], spherical=operator == "$nearSphere", metres=False, least=least, most=most)
+    third = {"$maxDistance": items[2]} if len(items) > 2 and is_number(items[2]) else {}  # noqa: PLR2004 -- a pair, and a distance
+    if third and not geo_shapes.number(items[2]) >= 0:
+        raise CommandError(_NEGATIVE_THIRD, "max distance must be non-negative")
+    least, most = _legacy_bounds({**third, **condition})
+    return Near(found.points[0], spherical=spherical, metres=False, least=least, most=most)
 
 
-def _bounds(options: Mapping[str, Any]) -> tuple[float, float]:
-    found = []
-    for name, default in (("$minDistance", 0.0), ("$maxDistance", math.inf)):
-        value = options.get(name, default)
-        if not is_number(value):
-            raise CommandError(ErrorCode.BAD_VALUE, f"{name[1:]} must be a number")
-        if not geo_shapes.number(value) >= 0:
-            raise CommandError(ErrorCode.BAD_VALUE, f"{name[1:]} must be non-negative")
-        found.append(geo_shapes.number(value))
-    return found[0], found[1]
+def _near_geometry(condition: Mapping[str, Any], value: Mapping[str, Any]) -> Near:
+    """Return the search of `{$geometry: …, $minDistance: …, $maxDistance: …}`."""
+    if len(condition) > 1:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            "geo near accepts just one argument when querying for a GeoJSON point. Extra field found: "
+            f"{show_field(*list(condition.items())[1])[1:-1]}",
+        )
+    for name in value:
+        if name != "$geometry" and name not in DISTANCES:
+            raise CommandError(ErrorCode.BAD_VALUE, f"invalid argument in geo near query: {name}")
+    shape = _query_geometry(value["$geometry"])
+    if shape.legacy:
+        raise CommandError(_NEAR_FLAT, f"$near requires geojson point, given {show(value['$geometry'])}")
+    if not shape.is_point:
+        raise CommandError(ErrorCode.BAD_VALUE, f"$near requires a point, given {show(value['$geometry'])}")
+    least, most = (
+        _distance(name, value.get(name, default), (ErrorCode.BAD_VALUE,) * 2, finite=name in value)
+        for name, default in _DISTANCES
+    )
+    return Near(shape.points[0], spherical=True, metres=True, least=least, most=most)
+
+
+_DISTANCES: Final = (("$minDistance", 0.0), ("$maxDistance", math.inf))
+
+
+def _legacy_bounds(options: Mapping[str, Any]) -> tuple[float, float]:
+    least, most = (
+        _distance(name, options.get(name, default), _LEGACY_CODES[name]) for name, default in _DISTANCES
+    )
+    return least, most
+
+
+def _distance(name: str, value: Any, codes: tuple[int, int], *, finite: bool = False) -> float:
+    """Return a distance. Raises `CommandError`: one code for what is no number, one for what is none."""
+    if not is_number(value):
+        raise CommandError(codes[0], f"{name} must be a number")
+    distance = geo_shapes.number(value)
+    if not distance >= 0 or (finite and math.isinf(distance)):
+        raise CommandError(codes[1], f"{name} must be non-negative")
+    return distance
 
 
 def nearest(near: Near, document: Any, parts: tuple[str, ...]) -> tuple[float, Any] | None:

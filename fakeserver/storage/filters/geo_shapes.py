@@ -21,7 +21,7 @@ from fakeserver.waiting.beside import library_beside
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 EARTH_RADIUS_METRES: Final = 6_378_100.0
@@ -71,6 +71,7 @@ class SphericalArea:
 
     def __init__(self, shape: GeoShape) -> None:
         self._library = shapely()
+        self._shape = shape
         # The map touches the globe where the vertices lie on average, so that straight lines stay straight.
         vectors = (_vector(each) for each in shape.vertices())
         x, y, z = (math.fsum(part) for part in zip(*vectors, strict=True))
@@ -81,6 +82,8 @@ class SphericalArea:
             # It reaches round the globe: the map with straight degrees is the best there is.
             self._project = _as_it_is
             area = _drawn(shape, self._project)
+        if [len(rings) for rings in shape.polygons] == [1] and area.area <= _TOUCH**2:
+            area = self._library.make_valid(area)  # a polygon that is no more than a line
         self._area = area
         if not all(part.is_valid for part in (area.geoms if hasattr(area, "geoms") else (area,))):
             raise ValueError("Loop is not valid")
@@ -105,15 +108,40 @@ class SphericalArea:
         drawn = self._draw(shape)
         if drawn is None:
             return False
+        if self._area.area > 0 and _is_surface(self._shape) and _is_surface(shape):
+            # Surfaces that share no more than a border do not meet.
+            return bool(self._area.intersection(drawn).area > _TOUCH**2)
         return bool(self._area.intersects(drawn)) or bool(self._area.distance(drawn) <= _TOUCH)
 
 
-def flat_polygon(corners: Iterable[Pair]) -> Callable[[Pair], bool]:
-    """Return whether a point is in a polygon of the plane. Raises `CommandError` 238 without the extra."""
-    library = shapely()
-    area = library.Polygon(list(corners))
-    library.prepare(area)
-    return lambda pair: bool(area.covers(library.Point(*pair)))
+def _is_surface(shape: GeoShape) -> bool:
+    return bool(shape.polygons) and not shape.points and not shape.lines
+
+
+def flat_polygon(corners: Sequence[Pair]) -> Callable[[Pair], bool]:
+    """Return whether a point is in a polygon of the plane, by the number of edges to its right.
+
+    Corners, and edges along an axis, belong to the polygon; of other edges those to its right.
+    """
+    edges = tuple(zip(corners, (*corners[1:], corners[0]), strict=True))
+
+    def holds(point: Pair) -> bool:
+        x, y = point
+        inside = False
+        for (x1, y1), (x2, y2) in edges:
+            between = min(x1, x2) <= x <= max(x1, x2) and min(y1, y2) <= y <= max(y1, y2)
+            if point == (x1, y1) or (between and (x1 == x2 or y1 == y2)):
+                return True
+            if min(y1, y2) < y <= max(y1, y2) and x <= (y - y1) * (x2 - x1) / (y2 - y1) + x1:
+                inside = not inside
+        return inside
+
+    return holds
+
+
+def is_on_globe(pair: Pair) -> bool:
+    """Return whether a pair is a longitude and a latitude."""
+    return -180 <= pair[0] <= 180 and -90 <= pair[1] <= 90  # noqa: PLR2004 -- degrees
 
 
 def _as_it_is(pair: Pair) -> Pair | None:
@@ -273,7 +301,7 @@ def parse_geojson(value: dict[str, Any]) -> GeoShape:
     if kind == COLLECTION:
         return _collection(value)
     coordinates = value.get("coordinates")
-    if not isinstance(coordinates, list):
+    if not isinstance(coordinates, list) and not (kind == POINT and isinstance(coordinates, dict)):
         raise BadShapeError(f"GeoJSON coordinates must be an array, instead got: {show(coordinates)}")
     if kind == POINT:
         return GeoShape(POINT, (_position(coordinates),))
@@ -289,12 +317,16 @@ def parse_geojson(value: dict[str, Any]) -> GeoShape:
 
 
 def _check_crs(value: dict[str, Any]) -> None:
-    crs = value.get("crs")
-    if crs is None:
+    if "crs" not in value:
         return
-    properties = crs.get("properties") if isinstance(crs, dict) else None
+    crs = value["crs"]
+    if not isinstance(crs, dict):
+        raise BadShapeError(f"GeoJSON CRS must be an object: {show(crs)}")
+    if crs.get("type") != "name":
+        raise BadShapeError(f'GeoJSON CRS must have field "type": "name": {show(crs)}')
+    properties = crs.get("properties")
     name = properties.get("name") if isinstance(properties, dict) else None
-    if name == _STRICT_CRS:
+    if name == _STRICT_CRS and value["type"] == POLYGON:
         raise CommandError(
             ErrorCode.NOT_IMPLEMENTED,
             "polygons larger than a hemisphere are not supported by this fake server",
@@ -327,10 +359,12 @@ def _nonempty(value: Any, kind: str) -> list[Any]:
 
 
 def _position(value: Any) -> Pair:
+    if isinstance(value, dict):
+        value = list(value.values())
     if not isinstance(value, list) or len(value) < 2 or not all(is_number(each) for each in value[:2]):  # noqa: PLR2004
         raise BadShapeError(f"Point must only contain numeric elements, instead got: {show(value)}")
     longitude, latitude = number(value[0]), number(value[1])
-    if not (-180 <= longitude <= 180 and -90 <= latitude <= 90):  # noqa: PLR2004 -- degrees
+    if not is_on_globe((longitude, latitude)):
         raise BadShapeError(f"longitude/latitude is out of bounds, lng: {longitude:g} lat: {latitude:g}")
     return longitude, latitude
 

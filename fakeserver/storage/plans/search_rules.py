@@ -47,6 +47,11 @@ def _searches(query: Mapping[str, Any], trees: tuple[str, ...] = ()) -> Iterator
         elif type(value) is dict and is_operators(value):
             for operator in NEAR.intersection(value):
                 yield _Search(operator, name, value, trees)
+            for operator in ("$not", "$elemMatch"):
+                inner = value.get(operator)
+                if isinstance(inner, dict):
+                    nested = {name: inner} if is_operators(inner) else inner
+                    yield from _searches(nested, (*trees, operator))
 
 
 def metadata_of(query: Mapping[str, Any]) -> QueryMetadata | None:
@@ -81,7 +86,7 @@ def check_searches(query: Query, filter_: Mapping[str, Any]) -> None:
     for search in texts:
         _check_text(search, query, filter_)
     for search in nears:
-        if "$or" in search.trees or "$nor" in search.trees:
+        if set(search.trees) - {"$and"}:
             raise _unplanned(ErrorCode.BAD_VALUE, "geoNear must be top-level expr")
         if not any(_serves(index, search) for index in query.indexes):
             raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "unable to find index for $geoNear query")

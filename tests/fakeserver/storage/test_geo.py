@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from bson import Decimal128
 from data_commands import Server
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,7 +77,7 @@ def test_near_finds_what_is_in_reach_the_nearest_first(
     operator: str, bounds: dict[str, Any], names: list[str]
 ) -> None:
     assert found(cities(), {operator: {**BERLIN, **bounds}}) == names
-    assert found(cities(), {operator: BERLIN, **bounds}) == names
+    assert found(cities(), {operator: point(13.4, 52.5), **bounds}) == names
 
 
 def test_another_order_can_be_asked_for_and_limits_count_from_the_nearest() -> None:
@@ -143,6 +144,41 @@ def test_an_array_of_places_is_where_one_of_them_is() -> None:
     server = holding("2dsphere", [point(1, 1), point(50, 50)], [[60, 60], [2, 2]], [point(70, 70)])
     assert found(server, {"$geoWithin": {"$geometry": SQUARE}}) == [0, 1]
     assert found(server, {"$near": {"$geometry": point(60, 60), "$maxDistance": 1000}}) == [1]
+
+
+@pytest.mark.parametrize(
+    ("geometry", "ids"),
+    [
+        ([2, 2], [0, 1]),
+        ({"x": 2, "y": 2}, [0, 1]),
+        ({"type": "Point", "coordinates": {"x": 2, "y": 2, "z": "any"}}, [0, 1]),
+        ({"coordinates": [2, 2]}, [0, 1]),
+        (polygon([4, 0], [6, 0], [6, 4], [4, 4]), []),
+        (polygon([4, 4], [6, 4], [6, 6], [4, 6]), []),
+        (polygon([3, 3], [6, 3], [6, 6], [3, 6]), [0]),
+        (polygon([0, 0], [1, 0], [2, 0]), [0]),
+    ],
+)
+def test_intersections_are_points_in_common_for_surfaces_more_than_a_border(
+    geometry: Any, ids: list[int]
+) -> None:
+    server = holding("2dsphere", SQUARE, point(2, 2))
+    assert found(server, {"$geoIntersects": {"$geometry": geometry}}) == ids
+
+
+@pytest.mark.parametrize(
+    ("corners", "inside", "outside"),
+    [
+        ([[0, 0], [10, 10], [10, 0]], [(10, 10), (10, 5), (5, 0), (5, 1)], [(5, 5), (3, 3), (0, 10)]),
+        ([[4, 4], [6, 4], [5, 6]], [(5, 6), (5.5, 5), (4.5, 4)], [(4.5, 5), (4, 5)]),
+        ([[0, 0], [5, 0], [10, 0]], [(3, 0)], [(3, 1)]),
+    ],
+)
+def test_a_polygon_of_the_map_has_its_corners_and_some_of_its_edges(
+    corners: list[Any], inside: list[Any], outside: list[Any]
+) -> None:
+    server = holding("2d", *(list(each) for each in (*inside, *outside)))
+    assert found(server, {"$geoWithin": {"$polygon": corners}}) == list(range(len(inside)))
 
 
 def test_the_edges_of_a_polygon_are_great_circles() -> None:
@@ -380,6 +416,7 @@ def test_geo_near_needs_its_collection_to_be_there() -> None:
 
 # What is refused.
 
+STRICT = {"name": "urn:x-mongodb:crs:strictwinding:EPSG:4326"}
 BOW_TIE = polygon([0, 0], [2, 2], [2, 0], [0, 2])
 
 
@@ -389,6 +426,41 @@ BOW_TIE = polygon([0, 0], [2, 2], [2, 0], [0, 2])
         ({"$near": [0, 0]}, 291),
         ({"$near": {"$geometry": SQUARE}}, 2),
         ({"$near": {**BERLIN, "$maxDistance": -1}}, 2),
+        ({"$near": {**BERLIN, "$maxDistance": math.inf}}, 2),
+        ({"$near": {**BERLIN, "$minDistance": Decimal128("1E400")}}, 2),
+        ({"$near": {**BERLIN, "$x": 1}}, 2),
+        ({"$near": BERLIN, "$maxDistance": 1}, 2),
+        ({"$near": BERLIN, "$nearSphere": BERLIN}, 2),
+        ({"$near": {"$geometry": [0, 0]}}, 16681),
+        ({"$near": {"$geometry": None}}, 2),
+        ({"$near": {"$geometry": 1}}, 2),
+        ({"$near": [0, 0], "$eq": 1}, 34413),
+        ({"$eq": 1, "$near": [0, 0]}, 2),
+        ({"$near": [0, 0], "$minDistance": "x"}, 16893),
+        ({"$near": [0, 0], "$minDistance": -1}, 16894),
+        ({"$nearSphere": [0, 0], "$maxDistance": None}, 16895),
+        ({"$nearSphere": [0, 0], "$maxDistance": math.nan}, 16896),
+        ({"$near": [0, 0, -1]}, 18522),
+        ({"$nearSphere": [1000, 5]}, 2),
+        ({"$nearSphere": {"$minDistance": 1000, "$maxDistance": 5000}}, 2),
+        ({"$not": {"$near": BERLIN}}, 2),
+        ({"$elemMatch": {"x": {"$near": BERLIN}}}, 2),
+        ({"$geoWithin": {"$geometry": SQUARE, "$minDistance": 1}}, 2),
+        ({"$geoWithin": {"$box": [[0, 0], [1, 1]], "$center": [[0, 0], 1]}}, 2),
+        ({"$geoWithin": {"$box": [[0, 0], [1, 1, 1]]}}, 2),
+        ({"$geoWithin": {"$polygon": [[0, 0], [1, 1], {"x": 1, "y": 0, "z": 2}]}}, 2),
+        ({"$geoWithin": {"$center": [[0, 0, 0], 1]}}, 2),
+        ({"$geoWithin": {"$centerSphere": [[181, 0], 1]}}, 2),
+        ({"$geoWithin": {"$geometry": [0, 0]}}, 2),
+        ({"$geoIntersects": {"$geometry": {"a": 1, "b": 2, "c": 3}}}, 2),
+        ({"$geoIntersects": {"$geometry": SQUARE}, "$eq": 1}, 2),
+        ({"$geoIntersects": {"$geometry": {**SQUARE, "crs": None}}}, 2),
+        ({"$geoIntersects": {"$geometry": {**SQUARE, "crs": {"type": "x", "properties": STRICT}}}}, 2),
+        (
+            {"$geoIntersects": {"$geometry": {**point(0, 0), "crs": {"type": "name", "properties": STRICT}}}},
+            2,
+        ),
+        ({"$geoIntersects": {"$geometry": {**SQUARE, "crs": {"type": "name", "properties": STRICT}}}}, 238),
         ({"$near": {**BERLIN, "$maxDistance": "far"}}, 2),
         ({"$near": 5}, 2),
         ({"$near": SQUARE}, 2),
