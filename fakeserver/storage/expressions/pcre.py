@@ -25,8 +25,17 @@ _ESCAPES: Final = {
     "H": "[^ \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000]",
     "v": "[\\n\\x0b\\f\\r\\x85\\u2028\\u2029]", "V": "[^\\n\\x0b\\f\\r\\x85\\u2028\\u2029]",
     "R": "(?:\\r\\n|[\\n\\x0b\\f\\r\\x85\\u2028\\u2029])", "N": "[^\\n]",
-    "z": "\\Z", "Z": "(?=\\n?\\Z)", "e": "\\x1b", "A": "\\A",
+    "z": "\\Z", "Z": "(?=\\n?\\Z)", "e": "\\x1b", "A": "\\A", "K": "\\K",
 }  # fmt: skip
+_WORD: Final = "\\p{L}\\p{N}_"
+_SPACE: Final = "\\s\\x85\\p{Z}"
+_UNICODE_ESCAPES: Final = {
+    **_ESCAPES, "d": "\\p{Nd}", "D": "\\P{Nd}", "s": f"[{_SPACE}]", "S": f"[^{_SPACE}]",
+    "w": f"[{_WORD}]", "W": f"[^{_WORD}]",
+    "b": f"(?:(?<=[{_WORD}])(?![{_WORD}])|(?<![{_WORD}])(?=[{_WORD}]))",
+    "B": f"(?:(?<=[{_WORD}])(?=[{_WORD}])|(?<![{_WORD}])(?![{_WORD}]))",
+}  # fmt: skip
+"""The escapes of a pattern that begins with `(*UCP)`."""
 _IN_CLASS: Final = {
     "d": "0-9", "D": "\\x00-/:-\\U0010ffff", "s": " \\t\\n\\r\\f\\v",
     "S": "\\x00-\\x08\\x0e-\\x1f!-\\U0010ffff", "w": "A-Za-z0-9_",
@@ -34,11 +43,23 @@ _IN_CLASS: Final = {
     "h": " \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000",
     "v": "\\n\\x0b\\f\\r\\x85\\u2028\\u2029", "e": "\\x1b", "b": "\\x08",
 }  # fmt: skip
+_UNICODE_IN_CLASS: Final = {
+    **_IN_CLASS, "d": "\\p{Nd}", "D": "\\P{Nd}", "s": _SPACE, "w": _WORD,
+    "S": "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Cn}\\p{Co}\\x00-\\x08\\x0e-\\x1f\\x7f-\\x84\\x86-\\x9f",
+    "W": "\\p{M}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{S}\\p{Z}\\p{C}\\u203f\\u2040\\u2054"
+         "\\ufe33\\ufe34\\ufe4d-\\ufe4f\\uff3f",
+}  # fmt: skip
 _POSIX: Final = {
     "alpha": "A-Za-z", "digit": "0-9", "alnum": "A-Za-z0-9", "upper": "A-Z", "lower": "a-z",
     "space": " \\t\\n\\r\\f\\v", "blank": " \\t", "punct": "!-/:-@\\[-`{-~", "xdigit": "A-Fa-f0-9",
     "word": "A-Za-z0-9_", "cntrl": "\\x00-\\x1f\\x7f", "graph": "!-~", "print": " -~", "ascii": "\\x00-\\x7f",
 }  # fmt: skip
+_UNICODE_POSIX: Final = {
+    **_POSIX, "alpha": "\\p{L}", "digit": "\\p{Nd}", "alnum": "\\p{L}\\p{N}", "upper": "\\p{Lu}",
+    "lower": "\\p{Ll}", "space": _SPACE, "word": _WORD,
+}  # fmt: skip
+_START: Final = re.compile(r"\(\*(UTF|UCP)\)")
+"""What may begin a pattern: that it is of Unicode, as here they all are, or that its classes are."""
 _NAMED_GROUP: Final = re.compile(r"\(\?(?:<([A-Za-z_]\w*)>|'([A-Za-z_]\w*)')")
 _BACK_REFERENCE: Final = re.compile(r"\\(?:k(?:<(\w+)>|'(\w+)'|\{(\w+)\})|g\{([A-Za-z_]\w*)\})")
 _NUMBERED_REFERENCE: Final = re.compile(r"\\g(?:\{(-?\d+)\}|(-?\d+))")
@@ -79,6 +100,7 @@ class _Translation:
         self.pattern = pattern
         self.verbose = verbose
         self.at = 0
+        self.escapes, self.in_class, self.posix = _ESCAPES, _IN_CLASS, _POSIX
         self.groups = 0
         self.names: set[str] = set()
         self.scopes: list[list[str]] = [[]]
@@ -89,6 +111,9 @@ class _Translation:
         """The size of what a quantifier would repeat."""
 
     def run(self) -> str:
+        while (start := self._matched(_START)) is not None:
+            if start[1] == "UCP":
+                self.escapes, self.in_class, self.posix = _UNICODE_ESCAPES, _UNICODE_IN_CLASS, _UNICODE_POSIX
         parts = [""]
         cut = 0
         while self.at < len(self.pattern):
@@ -214,7 +239,7 @@ class _Translation:
     def escape(self) -> str:
         """Read a backslash and what it makes special."""
         self._count(2)
-        return self._long_escape() or self._short_escape(_ESCAPES, inside=False)
+        return self._long_escape() or self._short_escape(self.escapes, inside=False)
 
     def _long_escape(self) -> str:
         quoted = self._matched(_QUOTED)
@@ -269,13 +294,13 @@ class _Translation:
     def _of_class(self) -> str:
         posix = self._matched(_POSIX_CLASS)
         if posix is not None:
-            if posix[2] not in _POSIX or posix[1]:
+            if posix[2] not in self.posix or posix[1]:
                 raise re.error("unknown POSIX class name", self.pattern, self.at)
-            return _POSIX[posix[2]]
+            return self.posix[posix[2]]
         character = self.pattern[self.at]
         if character == "\\":
             quoted = self._matched(_QUOTED)
-            return re.escape(quoted[1]) if quoted else self._short_escape(_IN_CLASS, inside=True)
+            return re.escape(quoted[1]) if quoted else self._short_escape(self.in_class, inside=True)
         self.at += 1
         return f"\\{character}" if character in "[&~|" else character
 
@@ -291,9 +316,11 @@ _READERS: Final[dict[str, Callable[[_Translation], str]]] = {
 
 
 def _property(name: str, *, negated: bool) -> str:
-    """Return the characters of a general category (`L`, `Lu` …) as part of a class."""
+    """Return the characters of a general category (`L`, `Lu` …) or a script as part of a class."""
     if name == _CASED:
         return _cased(negated=negated)
+    if name in _SCRIPTS:
+        return f"\\{'P' if negated else 'p'}{{scx={name}}}"
     if name not in _CATEGORIES:
         raise re.error(f"unknown property after \\P or \\p: {name}", name, 0)
     return f"\\{'P' if negated else 'p'}{{{name}}}"
@@ -324,3 +351,10 @@ _CATEGORIES: Final = frozenset({
     "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp",
     "Zs",
 })  # fmt: skip
+_SCRIPTS: Final = frozenset({
+    "Arabic", "Armenian", "Bengali", "Bopomofo", "Braille", "Cherokee", "Common", "Coptic", "Cyrillic",
+    "Devanagari", "Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi", "Han", "Hangul", "Hebrew",
+    "Hiragana", "Inherited", "Kannada", "Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Mongolian",
+    "Myanmar", "Oriya", "Runic", "Sinhala", "Syriac", "Tamil", "Telugu", "Thaana", "Thai", "Tibetan",
+})  # fmt: skip
+"""The scripts of living languages, and some more: those that patterns ask for by name."""

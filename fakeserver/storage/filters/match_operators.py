@@ -51,6 +51,7 @@ _REFERENCE: Final = frozenset({"$ref", "$id"})
 
 
 _OPTIONS_TWICE: Final = 51075
+_OPTIONS_BEFORE: Final = 51074
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,9 @@ def _regex(argument: Any, _name: str, condition: Mapping[str, Any], _fold: Fold 
     if type(argument) is not str and not isinstance(argument, Regex | re.Pattern):
         raise _bad("$regex has to be a string")
     if options and isinstance(argument, Regex | re.Pattern) and argument.flags & ~re.UNICODE:
-        raise CommandError(_OPTIONS_TWICE, "options set in both $regex and $options")
+        first = next(name for name in condition if name in {"$regex", "$options"})
+        code = _OPTIONS_BEFORE if first == "$options" else _OPTIONS_TWICE
+        raise CommandError(code, "options set in both $regex and $options")
     return regex_test(argument, options)
 
 

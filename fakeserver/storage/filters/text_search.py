@@ -41,7 +41,7 @@ _CODES: Final = {
 }  # fmt: skip
 _NAMES: Final = frozenset({*_CODES.values(), NONE})
 
-_ASCII_DELIMITERS: Final = frozenset(string.whitespace + string.punctuation) - {"_"}
+_ASCII_DELIMITERS: Final = frozenset("\0" + string.whitespace + string.punctuation) - {"_"}
 _SYMBOLS: Final = ((0x2010, 0x203E), (0x2190, 0x2BFF))
 """The blocks of punctuation and symbols that patterns are written with."""
 
@@ -375,7 +375,7 @@ def _checked(argument: Any) -> tuple[str, str | None, Folding]:
         ("$diacriticSensitive", bool),
     ):
         value = argument.get(name)
-        if name in argument and not isinstance(value, kind):
+        if name in argument and type(value) is not kind:
             wanted = "string" if kind is str else "bool"
             raise CommandError(
                 ErrorCode.TYPE_MISMATCH,
@@ -384,7 +384,7 @@ def _checked(argument: Any) -> tuple[str, str | None, Folding]:
     if not set(argument) <= _OPTIONS:
         raise CommandError(ErrorCode.BAD_VALUE, "extra fields in $text")
     language = None
-    if "$language" in argument:
+    if argument.get("$language"):
         language = language_of(argument["$language"])
         if language is None:
             raise CommandError(

@@ -136,6 +136,11 @@ def test_null_and_missing_are_at_most_and_at_least_null() -> None:
         ({"a": {"$all": [{"$elemMatch": {"b": 1}}, 1]}}, 2, "$all/$elemMatch has to be consistent"),
         ({"a": {"$in": [{"$gt": 1}]}}, 2, "cannot nest $ under $in"),
         (
+            {"a": {"$options": "m", "$regex": Regex("x", "i")}},
+            51074,
+            "options set in both $regex and $options",
+        ),
+        (
             {"a": {"$regex": Regex("x", "i"), "$options": "m"}},
             51075,
             "options set in both $regex and $options",
@@ -219,7 +224,9 @@ def test_a_regular_expression_meets_itself_as_it_was_written() -> None:
     assert not accepts({"a": Regex(r"^\d")})
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?R)", "(*FAIL)", r"a\Kb", "[[:nonsense:]]", "(?|a|b)", r"\p{Qq}"])
+@pytest.mark.parametrize(
+    "pattern", ["(", "(?R)", "(*FAIL)", "a(*UTF)b", "[[:nonsense:]]", "(?|a|b)", r"\p{Qq}"]
+)
 def test_a_pattern_that_does_not_compile_is_refused(pattern: str) -> None:
     with pytest.raises(CommandError) as caught:
         compile_filter({"a": {"$regex": pattern}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Code
 from data_commands import Server
 
 from fakeserver.commands.catalog import index_specs
@@ -83,6 +84,7 @@ def test_a_search_finds_terms_and_phrases_and_leaves_out_what_it_negates(search:
         ({"$search": "cafe", "$diacriticSensitive": True}, []),
         ({"$search": "CAF\u00c9", "$diacriticSensitive": True}, [5]),
         ({"$search": "con", "$language": "none"}, [5]),
+        ({"$search": "baking\0", "$language": ""}, [3, 4]),
         ({"$search": "baking", "$language": "es"}, []),
         ({"$search": "baking", "$language": "none"}, []),
     ],
@@ -196,6 +198,8 @@ TEXT = {"$text": {"$search": "coffee"}}
         ({"find": "c", "filter": {"$text": {}}}, 4),
         ({"find": "c", "filter": {"$text": "coffee"}}, 2),
         ({"find": "c", "filter": {"$text": {"$search": "a", "$language": "klingon"}}}, 2),
+        ({"find": "c", "filter": {"$text": {"$search": "a", "$language": Code("en")}}}, 14),
+        ({"find": "c", "filter": {"$text": {"$search": Code("a")}}}, 14),
         ({"find": "c", "filter": {"$text": {"$search": "a", "$nonsense": 1}}}, 2),
         ({"find": "c", "filter": {"$and": [TEXT, TEXT]}}, 2),
         ({"find": "c", "filter": {"$nor": [TEXT]}}, 2),
