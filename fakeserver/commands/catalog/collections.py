@@ -36,13 +36,14 @@ from fakeserver.commands.cursors import first_batch
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument, truth, type_name, whole
+from fakeserver.profile import WIRE_70
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.plans.index_keys import is_ascending_id
-from fakeserver.storage.port.engine import Namespace, Scope
+from fakeserver.storage.port.engine import IndexSpec, Namespace, Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.store import time_series
 from fakeserver.storage.store.catalog import MAX_NAME_BYTES, matching
-from fakeserver.storage.values.collation import complete
+from fakeserver.storage.values.collation import DECLARED, complete
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.types import exact, is_number
 from mongowire.codes import ErrorCode
@@ -97,7 +98,7 @@ _OPTIONS: Final = (
     Field("indexOptionDefaults", "object"),
     Field("viewOn", "string"),
     Field("pipeline", "array"),
-    Field("collation", "object"),
+    Field("collation", "object", of=DECLARED),
     Field("timeseries", "object", of=TIMESERIES),
     Field("clusteredIndex", "object|bool", of=_CLUSTERED, nullable=False),
     Field("expireAfterSeconds", "long"),
@@ -154,7 +155,14 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
             ErrorCode.NAMESPACE_EXISTS, f"{kind} {ns} already exists, but with different options: {shown}"
         )
     ctx.check_name(ns)
-    ctx.collection_created(ctx.catalog.create(ns, options))
+    collection = ctx.catalog.create(ns, options)
+    ctx.collection_created(collection)
+    spec = collection.options.get("timeseries")
+    if spec is not None and "metaField" in spec and ctx.node.profile.max_wire_version >= WIRE_70:
+        key = {spec["metaField"]: 1, spec["timeField"]: 1}
+        name = "_".join(f"{field}_1" for field in key)
+        index = IndexSpec(name, key, False, False, {"v": 2, "key": key, "name": name})  # noqa: FBT003
+        ctx.catalog.add_index(collection, index)
     return {}
 
 

@@ -15,15 +15,15 @@ from bson import Regex
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.plans.index_keys import is_id_key, is_wildcard
+from fakeserver.storage.plans.index_keys import holds_path, is_id_key, is_wildcard
 from fakeserver.storage.port.engine import IndexSpec
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show, show_document
-from fakeserver.storage.values.types import INT32_MAX, exact, is_nan, is_number, type_name
+from fakeserver.storage.values.types import INT32_MAX, exact, is_nan, is_number, truthy, type_name
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from fakeserver.storage.store.catalog import Collection
 
@@ -42,6 +42,9 @@ _KINDS: Final[dict[str, str]] = {
 _ON_ID: Final = frozenset({"v", "key", "name", "ns", "collation", "clustered", "unique", "background"})
 _NOT_SHOWN: Final = frozenset({"dropDups", "ns", "collation"})
 _ONLY_IF_TRUE: Final = frozenset({"hidden", "unique"})
+_MANY_WILDCARDS: Final = 7246201
+_NO_WILDCARD: Final = 7246202
+_NOT_LEFT_OUT: Final = 7246209
 _MAX_KEYS: Final = 32
 _MAX_INDEXES: Final = 64
 _MOST_BITS: Final = 32
@@ -73,6 +76,7 @@ def parse(document: Mapping[str, Any], collection: Collection | None, *, lenient
         _check_id_index(document, collection)
     _check_name(document["name"], key)
     _check_ttl(document)
+    _check_owner(document, collection)
     if "partialFilterExpression" in document:
         if document.get("sparse"):
             raise _refused(document, 'cannot mix "partialFilterExpression" and "sparse" options')
@@ -95,6 +99,8 @@ def _completed(
 ) -> IndexSpec:
     shown: dict[str, Any] = {"v": document.get("v", 2), "key": dict(key), "name": document["name"]}
     options = {name: value for name, value in document.items() if name not in shown}
+    if "expireAfterSeconds" in options:
+        options["expireAfterSeconds"] = int(exact(options["expireAfterSeconds"]))
     shown |= {
         name: value
         for name, value in options.items()
@@ -153,11 +159,16 @@ def _check_version(document: Mapping[str, Any]) -> None:
 def _check_key(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     reason = None if key else "Index keys cannot be an empty object."
     for name, value in key.items():
+        if value == "wildcard" and name.split(".")[-1] != "$**":
+            raise _refused(document, f"'{name}' is no wildcard, of which the index is one", _NO_WILDCARD)
         reason = reason or _bad_name(name) or _bad_direction(value)
     if reason is not None:
         raise _refused(document, reason)
     if len(key) > _MAX_KEYS:
         raise CommandError(13103, "too many compound keys")
+    if sum(name.split(".")[-1] == "$**" for name in key) > 1:
+        reason = "wildcard indexes do not allow multiple wildcards in their keys"
+        raise _refused(document, reason, _MANY_WILDCARDS)
     plugins = {value for value in key.values() if type(value) is str}
     if len(plugins) > 1:
         raise _refused(document, "Can't use more than one index plugin for a single index.")
@@ -231,22 +242,21 @@ def _check_ttl(document: Mapping[str, Any]) -> None:
         return
     seconds = document["expireAfterSeconds"]
     reason = bad_expiry(seconds)
-    if reason is None and (len(document["key"]) != 1 or "text" in document["key"].values()):
+    if reason is None and len(document["key"]) != 1:
         reason = "TTL indexes are single-field indexes, compound indexes do not support TTL"
     if reason is not None:
         raise CommandError(ErrorCode.CANNOT_CREATE_INDEX, f"{reason}. Index spec: {show_document(document)}")
 
 
 def bad_expiry(seconds: Any) -> str | None:
-    """Return what is wrong with an `expireAfterSeconds`, None if nothing is; NaN never expires anything."""
+    """Return what is wrong with an `expireAfterSeconds`, None if nothing is."""
     if not is_number(seconds):
         return (
             "TTL index 'expireAfterSeconds' option must be numeric, but received a type of"
             f" '{type_name(seconds)}'"
         )
-    # Servers before 5.0 let NaN in, and indexes that have it must still be made elsewhere.
     if is_nan(seconds):
-        return None
+        return "TTL index 'expireAfterSeconds' option must not be NaN"
     if float(str(seconds)) < 0:
         return "TTL index 'expireAfterSeconds' option cannot be less than 0"
     if float(str(seconds)) > INT32_MAX:
@@ -264,12 +274,62 @@ def _check_wildcard(document: Mapping[str, Any], key: Mapping[str, Any]) -> None
         raise _refused(document, "Index type 'wildcard' cannot be a TTL index")
     if any(type(value) is str for value in key.values()):
         raise _refused(document, "A wildcard index cannot have another kind of index in its key")
-    if "wildcardProjection" in document and "$**" not in key:
-        raise _refused(
-            document,
-            "The field 'wildcardProjection' is only allowed when 'key' has '$**'",
-            ErrorCode.FAILED_TO_PARSE,
-        )
+    if document.get("v", 2) == 1:
+        raise _refused(document, "Index type 'wildcard' needs an index version of 2 at least")
+    projection = document.get("wildcardProjection")
+    if projection is not None:
+        if "$**" not in key or not projection:
+            reason = (
+                "The 'wildcardProjection' field can't be an empty object"
+                if not projection
+                else "The field 'wildcardProjection' is only allowed when 'key' has '$**'"
+            )
+            raise _refused(document, reason, ErrorCode.FAILED_TO_PARSE)
+        _check_wildcard_projection(projection)
+    if len(key) > 1 and "$**" in key:
+        if projection is None:
+            raise _refused(document, "A compound wildcard index of all fields needs a 'wildcardProjection'")
+        for name in key:
+            if name != "$**" and holds_path(key, projection, name):
+                reason = f"wildcardProjection must leave out '{name}', which is in the key by itself"
+                raise _refused(document, reason, _NOT_LEFT_OUT)
+
+
+def _check_wildcard_projection(projection: Mapping[str, Any]) -> None:
+    """Refuse a projection that mixes in and out, computes, or has one path below another.
+
+    Raises `CommandError`: 31249 or 31250 for paths, 31253 or 31254 for a mixture, 51271 for a value that is
+    neither a number nor a bool.
+    """
+    seen: dict[str, bool] = {}
+    for path, value in _leaves(projection):
+        for other in seen:
+            if f"{path}.".startswith(f"{other}."):
+                raise CommandError(
+                    31249, f"Path collision at {path} remaining portion {path[len(other) + 1 :]}"
+                )
+            if f"{other}.".startswith(f"{path}."):
+                raise CommandError(31250, f"Path collision at {path}")
+        if not isinstance(value, bool) and not is_number(value):
+            message = "Bad projection specification, cannot use computed fields when parsing a spec in banned"
+            raise CommandError(51271, f"{message} computed fields mode: {show_document(projection)}")
+        included = truthy(value)
+        kept = next((way for name, way in seen.items() if name != "_id"), included)
+        if path != "_id" and included != kept:
+            raise CommandError(
+                31254 if kept else 31253,
+                f"Cannot do {'inclusion' if included else 'exclusion'} on field {path} in"
+                f" {'inclusion' if kept else 'exclusion'} projection",
+            )
+        seen[path] = included
+
+
+def _leaves(projection: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in projection.items():
+        if isinstance(value, dict) and value and not next(iter(value)).startswith("$"):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def _check_hashed(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
@@ -364,7 +424,15 @@ def _as_text_index(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 def _collation(document: Mapping[str, Any], collection: Collection | None) -> Mapping[str, Any] | None:
     if "collation" in document:
-        found: Mapping[str, Any] | None = complete(document["collation"])
+        wanted = document["collation"]
+        if not wanted:
+            reason = "The field 'collation' cannot be an empty object."
+            raise _refused(document, reason, ErrorCode.BAD_VALUE)
+        strength = wanted.get("strength", 1)
+        if is_number(strength) and exact(strength) == 0:
+            reason = f"Field 'strength' must be an integer 1 through 5. Got: {show(strength)}"
+            raise _refused(document, reason, ErrorCode.BAD_VALUE)
+        found: Mapping[str, Any] | None = complete(wanted)
     else:
         found = collection.collation if collection is not None else None
     kinds = {kind for kind in document["key"].values() if type(kind) is str} & {"text", "2d"}
@@ -374,6 +442,42 @@ def _collation(document: Mapping[str, Any], collection: Collection | None) -> Ma
             f"Index type '{kinds.pop()}' does not support collation: {show_document(found)}",
         )
     return found
+
+
+def _check_owner(document: Mapping[str, Any], collection: Collection | None) -> None:
+    if collection is not None and collection.kind == "timeseries":
+        _check_measurements(document, collection.options["timeseries"])
+    elif document.get("clustered") and not is_id_key(document["key"]):
+        raise _refused(document, "Only a collection's own key is clustered", ErrorCode.INVALID_OPTIONS)
+
+
+def _check_measurements(document: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Refuse an index that a time series cannot have, by its options.
+
+    Raises `CommandError`: 67 for a kind of index, 72 for an option, 85 for a collation with a filter,
+    7246201 for a wildcard.
+    """
+    key, meta = document["key"], options.get("metaField")
+    filtered = document.get("partialFilterExpression")
+    measured = [name for name in key if name != options["timeField"] and name.split(".")[0] != meta]
+    kinds = {key[name] for name in measured if type(key[name]) is str}
+    if is_wildcard(key):
+        raise CommandError(_MANY_WILDCARDS, "A time-series collection cannot have a wildcard index")
+    if kinds & {"hashed", "2d"}:
+        raise _refused(document, f"Measurements cannot have an index of type {min(kinds)}")
+    if "text" in key.values():
+        raise _refused(document, "Text indexes are not supported on time-series", ErrorCode.INVALID_OPTIONS)
+    if document.get("unique") or (document.get("sparse") and measured):
+        reason = "Unique indexes, and sparse ones of measurements, are not supported on time-series"
+        raise _refused(document, reason, ErrorCode.INVALID_OPTIONS)
+    if "expireAfterSeconds" in document and (
+        not filtered or any(name.split(".")[0] != meta for name in filtered)
+    ):
+        reason = "A TTL index of a time series needs a partialFilterExpression on the metaField alone"
+        raise _refused(document, reason, ErrorCode.INVALID_OPTIONS)
+    if document.get("collation") and filtered:
+        reason = "A time series takes no collation with a partialFilterExpression"
+        raise _refused(document, reason, ErrorCode.INDEX_OPTIONS_CONFLICT)
 
 
 def check_beside(collection: Collection, spec: IndexSpec) -> None:

@@ -4,16 +4,17 @@ Behaviour: createIndexes parses every specification before it makes anything (se
 module), then refuses what a transaction may not do (263: new indexes only on a collection that it made
 itself), then makes the collection if need be. An index that exists with the same key and options is no error;
 the same name with another key is 86, the same key and name with other options 85, the same key under another
-name 85. Documents that violate a unique index fail the build with 11000. dropIndexes never drops the index of
-`_id` (72); `*` leaves it out. createIndexes and dropIndexes wait until no open transaction uses the
-collection. Commands of search indexes answer 31082, as a server does without the search service.
+name 85; since 5.0 a key with another `unique`, `sparse` or `wildcardProjection` is another. Documents that
+violate a unique index fail the build with 11000. dropIndexes never drops the index of `_id` (72); `*` leaves
+it out. createIndexes and dropIndexes wait until no open transaction uses the collection. Commands of search
+indexes answer 31082, as a server does without the search service.
 
 Versions: createIndexes in a transaction and `commitQuorum` since 4.4; `collectionUUID` since 6.0; commands of
 search indexes since 6.0. Until 4.4 createIndexes refuses unknown fields with 2, until 8.2 dropIndexes refuses
 an index that is not there with 27.
 
 Not modelled: A build takes no time, so `commitQuorum` is checked, shown and not waited for, and
-`includeBuildUUIDs` and `includeIndexBuildInfo` have nothing to show. If one of several indexes cannot be
+`includeBuildUUIDs` and `includeIndexBuildInfo` have no build to show. If one of several indexes cannot be
 built, those before it stay, without an entry in the oplog; a server makes all or none.
 """
 
@@ -26,11 +27,12 @@ from fakeserver.commands.catalog import index_specs
 from fakeserver.commands.catalog.collections import EVERYTHING
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import first_batch
+from fakeserver.commands.queries.reading import same_key
 from fakeserver.commands.queries.source_stages import search_unavailable
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, whole
-from fakeserver.profile import WIRE_60
+from fakeserver.profile import WIRE_50, WIRE_60
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.plans.index_keys import is_id_key
 from fakeserver.storage.store.catalog import not_on_view
@@ -39,7 +41,7 @@ from fakeserver.storage.values.types import is_number
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.deployment.node import Node
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
 table = CommandTable()
 
-_NO_OPTIONS: Final = frozenset({"v", "name", "hidden", "background"})
+_NO_OPTIONS: Final = frozenset({"v", "name", "background", "partialFilterExpression"})
 """The fields in which an index may differ from another and be the same."""
 
 
@@ -79,10 +81,10 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     wanted = [index_specs.parse(document, existing, lenient=ignore) for document in request["indexes"]]
     # A build needs the collection for itself, which a transaction has only where nobody else sees it yet.
     if ctx.transaction is not None and existing is not None:
-        _check_in_transaction(ctx.transaction, existing, wanted)
+        _check_in_transaction(ctx.transaction, existing, wanted, ctx.node.profile.max_wire_version)
     collection, made = ctx.ensure(ns)
     before = len(collection.indexes)
-    new = [spec for spec in wanted if not _is_there(collection, spec)]
+    new = _missing(collection.indexes, wanted, ctx.node.profile.max_wire_version)
     for spec in new:
         index_specs.check_beside(collection, spec)
         _build(ctx, collection, spec)
@@ -103,10 +105,22 @@ def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     return reply
 
 
-def _check_in_transaction(transaction: Transaction, collection: Collection, wanted: list[IndexSpec]) -> None:
+def _missing(there: Mapping[str, IndexSpec], wanted: Sequence[IndexSpec], release: int) -> list[IndexSpec]:
+    """Return the indexes that are not there yet. Raises `CommandError` 85 or 86 for conflicting ones."""
+    known, new = dict(there), []
+    for spec in wanted:
+        if not _is_there(known, spec, release):
+            known[spec.name] = spec
+            new.append(spec)
+    return new
+
+
+def _check_in_transaction(
+    transaction: Transaction, collection: Collection, wanted: list[IndexSpec], release: int
+) -> None:
     """Refuse new indexes on what the transaction did not make itself. Raises `CommandError` 263."""
     made = transaction.catalog is not None and collection.ns in transaction.catalog.made
-    if not made and not all(_is_there(collection, spec) for spec in wanted):
+    if not made and _missing(collection.indexes, wanted, release):
         raise CommandError(
             ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
             f"Cannot create new indexes on existing collection {collection.ns} in a multi-document"
@@ -114,16 +128,17 @@ def _check_in_transaction(transaction: Transaction, collection: Collection, want
         )
 
 
-def _is_there(collection: Collection, spec: IndexSpec) -> bool:
+def _is_there(indexes: Mapping[str, IndexSpec], spec: IndexSpec, release: int) -> bool:
     """Return whether an index is there already. Raises `CommandError` 85 or 86 for a conflicting one."""
     # The index of _id is always there; tools that copy all indexes ask for it again.
-    if is_id_key(spec.key) and any(is_id_key(index.key) for index in collection.indexes.values()):
+    if is_id_key(spec.key) and any(is_id_key(index.key) for index in indexes.values()):
         return True
     requested = f"Requested index: {show_document(spec.document)}"
-    same_name = collection.indexes.get(spec.name)
+    same_name = indexes.get(spec.name)
+    own = _signature(spec, release)
     if same_name is not None:
         shown = f"{requested}, existing index: {show_document(same_name.document)}"
-        if _signature(same_name) != _signature(spec):
+        if _signature(same_name, release) != own:
             raise CommandError(
                 ErrorCode.INDEX_KEY_SPECS_CONFLICT,
                 "An existing index has the same name as the requested index. When index names are "
@@ -137,21 +152,36 @@ def _is_there(collection: Collection, spec: IndexSpec) -> bool:
                 f"An equivalent index already exists with the same name but different options. {shown}",
             )
         return True
-    for other in collection.indexes.values():
-        if _signature(other) == _signature(spec):
+    for other in indexes.values():
+        if _signature(other, release) == own:
             raise CommandError(
                 ErrorCode.INDEX_OPTIONS_CONFLICT, f"Index already exists with a different name: {other.name}"
             )
     return False
 
 
-def _signature(spec: IndexSpec) -> tuple[Any, ...]:
+def _signature(spec: IndexSpec, release: int) -> tuple[Any, ...]:
+    """Return what tells an index from others: those that agree in it differ in options at most."""
+    document = spec.document
+    common = (list(spec.key.items()), document.get("collation"))
+    if release < WIRE_50:
+        return (*common, document.get("partialFilterExpression"))
+    filtered = document.get("partialFilterExpression")
     return (
-        list(spec.key.items()),
-        spec.document.get("collation"),
-        spec.document.get("partialFilterExpression"),
-        spec.document.get("weights"),
+        *common,
+        None if filtered is None else sorted(_conditions(filtered)),
+        (spec.unique, spec.sparse, document.get("wildcardProjection")),
     )
+
+
+def _conditions(filtered: Mapping[str, Any]) -> Iterator[str]:
+    """Return the conditions that a filter joins, each as text: their order is no difference."""
+    for name, value in filtered.items():
+        if name == "$and":
+            for branch in value:
+                yield from _conditions(branch)
+        else:
+            yield show_document({name: value})
 
 
 def _options(spec: IndexSpec) -> dict[str, Any]:
@@ -178,7 +208,7 @@ def _build(ctx: CommandContext, collection: Collection, spec: IndexSpec) -> None
     kind="write",
     aliases=("deleteIndexes",),
     fields=Fields.of(
-        Field("index", "string|object|array", required=True),
+        Field("index", "string|object|array", required=True, of="string", nullable=False),
         Field("collectionUUID", "binData"),
         target="collection",
     ),
@@ -193,9 +223,9 @@ def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     check_uuid(request, ns, collection)
     if collection.is_view:
         raise CommandError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Cannot drop indexes on view {ns}")
-    reply: Reply = {"nIndexesWas": len(collection.indexes)}
+    reply: Reply = {"nIndexesWas": len(collection.indexes) - int("clusteredIndex" in collection.options)}
     wanted = request["index"]
-    if wanted == "*":
+    if wanted in ("*", ["*"]):
         names = [name for name, index in collection.indexes.items() if not is_id_key(index.key)]
         reply["msg"] = "non-_id indexes dropped for collection"
     else:
@@ -211,24 +241,33 @@ def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 
 def _found(collection: Collection, wanted: Sequence[Any], *, lenient: bool) -> list[str]:
     """Return the names of indexes, each once. `lenient` passes over those that are not there."""
-    names = []
+    names: list[str] = []
     for each in wanted:
         try:
-            names.append(_find(collection, each))
+            names.append(_find(collection, each, dropped=names))
         except CommandError as error:
             if not lenient or error.code != ErrorCode.INDEX_NOT_FOUND:
                 raise
-    return list(dict.fromkeys(names))
+    return names
 
 
 _CLUSTERED_DROPPED: Final = 5979800
 
 
-def _find(collection: Collection, wanted: Any) -> str:
+def _find(collection: Collection, wanted: Any, dropped: Sequence[str]) -> str:
+    if isinstance(wanted, dict):
+        found = [index for index in collection.indexes.values() if same_key(wanted, index.key)]
+        if len(found) > 1:
+            raise CommandError(
+                ErrorCode.AMBIGUOUS_INDEX_KEY_PATTERN,
+                f"{len(found)} indexes found for key: {show_document(wanted)}, identify by name instead."
+                f" Conflicting indexes: {', '.join(show_document(index.document) for index in found)}",
+            )
     for index in collection.indexes.values():
-        if wanted == index.name or (
-            isinstance(wanted, dict) and list(wanted.items()) == list(index.key.items())
-        ):
+        # One after the other is dropped, so that the second time there is none of the name.
+        if index.name in dropped:
+            continue
+        if wanted == index.name or (isinstance(wanted, dict) and same_key(wanted, index.key)):
             if "clustered" in index.document:
                 raise CommandError(_CLUSTERED_DROPPED, "Cannot drop the clustered index")
             if is_id_key(index.key):
@@ -260,7 +299,14 @@ def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"ns does not exist: {ns}")
     if collection.is_view:
         raise not_on_view(ns)
+    if request.get("includeBuildUUIDs") and request.get("includeIndexBuildInfo"):
+        raise CommandError(
+            ErrorCode.INVALID_OPTIONS,
+            "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set",
+        )
     shown: list[Document] = [dict(index.document) for index in collection.indexes.values()]
+    if request.get("includeIndexBuildInfo"):
+        shown = [{"spec": document} for document in shown]
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
     return first_batch(ctx, Cursor(ns, deque(shown), request, counted=True), size)
 

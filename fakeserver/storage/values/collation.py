@@ -312,6 +312,16 @@ _FIELDS: Final = Fields.of(
     Field("backwards", "bool"),
     Field("version", "string"),
 )
+DECLARED: Final = Fields.of(
+    *(
+        {
+            "bool": Field(name, "strictBool", nullable=name != "backwards"),
+            "int": Field(name, "int", minimum=1, maximum=5),
+        }.get(each.kind, each)
+        for name, each in _FIELDS.by_name.items()
+    )
+)
+"""A collation that a collection is made with: its flags are bools, where a command takes numbers for them."""
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "caseLevel": False,
     "caseFirst": "off",

@@ -205,7 +205,9 @@ def test_list_indexes_echoes_the_options() -> None:
     [
         ({"x": 1}, "other", {}, 85),
         ({"y": 1}, "x_1", {}, 86),
-        ({"x": 1}, "x_1", {"unique": True}, 85),
+        ({"x": 1}, "x_1", {"unique": True}, 86),
+        ({"x": 1}, "x_1", {"hidden": True}, 85),
+        ({"x": 1}, "x_1", {"expireAfterSeconds": 9}, 85),
         ({}, "empty", {}, 67),
         ({"y": "nonsense"}, "y", {}, 67),
         ({"y": 0}, "y", {}, 67),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Decimal128, Int64
 from data_commands import Server
 
 from fakeserver.errors import CommandError
@@ -45,6 +46,22 @@ def shown(server: Server) -> dict[str, Any]:
         ({"a": 1}, {"expireAfterSeconds": "1"}, 67),
         ({"a": 1}, {"expireAfterSeconds": 2**31}, 67),
         ({"_id": 1}, NUMBER, 197),
+        ({"a": 1}, {"expireAfterSeconds": float("nan")}, 67),
+        ({"a": 1}, {"collation": {}}, 2),
+        ({"a": 1}, {"collation": {"locale": "en", "strength": 0}}, 2),
+        ({"a": 1}, {"clustered": True}, 72),
+        ({"a": "wildcard"}, {}, 7246202),
+        ({"$**": 1}, {"v": 1}, 67),
+        ({"$**": 1, "a": 1}, {}, 67),
+        ({"$**": 1, "a.$**": 1}, {}, 7246201),
+        ({"$**": 1, "a": 1}, {"wildcardProjection": {"b": 0}}, 7246209),
+        ({"$**": 1}, {"wildcardProjection": {}}, 9),
+        ({"$**": 1}, {"wildcardProjection": {"a": True, "b": 0}}, 31254),
+        ({"$**": 1}, {"wildcardProjection": {"a": {"b": 0, "c": 1.0}}}, 31253),
+        ({"$**": 1}, {"wildcardProjection": {"a": 1, "a.b": 1}}, 31249),
+        ({"$**": 1}, {"wildcardProjection": {"a.b": 1, "a": 1}}, 31250),
+        ({"$**": 1}, {"wildcardProjection": {"a": "b"}}, 51271),
+        ({"$**": 1}, {"wildcardProjection": {"a": None}}, 51271),
         ({"$**": 1}, NUMBER, 67),
         ({"$**": 1}, {"unique": True}, 67),
         ({"a.$**": 1}, {"sparse": True}, 67),
@@ -171,8 +188,13 @@ def test_an_index_is_listed_as_it_was_made(given: dict[str, Any], expected: dict
 def test_a_collection_has_one_text_index() -> None:
     server = Server()
     make(server, {"a": "text"}, "first")
+    # Their fields are weights, so that two text indexes are one key with other options.
+    for name in ("first", "second"):
+        with pytest.raises(CommandError) as refused:
+            make(server, {"b": "text"}, name)
+        assert refused.value.code == 85
     with pytest.raises(CommandError, match='found existing text index "first"') as refused:
-        make(server, {"b": "text"}, "second")
+        make(server, {"b": "text"}, "partial", partialFilterExpression={"b": 1})
     assert refused.value.code == 67
 
 
@@ -238,3 +260,141 @@ def test_validate_is_not_full_and_in_the_background() -> None:
     with pytest.raises(CommandError) as refused:
         server.run({"validate": "c", "full": True, "background": True})
     assert refused.value.code == 72
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"unique": True},
+        {"sparse": True},
+        {"sparse": True, "unique": True},
+        {"partialFilterExpression": {"a": 1}},
+        {"collation": {"locale": "en"}},
+    ],
+    ids=str,
+)
+def test_a_key_with_other_properties_is_another_index(options: dict[str, Any]) -> None:
+    server = Server()
+    make(server, {"a": 1}, "plain")
+    assert make(server, {"a": 1}, "other", **options)["numIndexesAfter"] == 3
+    with pytest.raises(CommandError) as refused:
+        make(server, {"a": 1}, "third", **options)
+    assert refused.value.code == 85
+    with pytest.raises(CommandError) as ambiguous:
+        server.run({"dropIndexes": "c", "index": {"a": 1}})
+    assert ambiguous.value.code == 181
+
+
+def test_the_order_of_conditions_is_no_difference_between_indexes() -> None:
+    server = Server()
+    make(server, {"a": 1}, partialFilterExpression={"$and": [{"a": 1}, {"b": 2}]})
+    again = make(server, {"a": 1}, partialFilterExpression={"$and": [{"b": 2}, {"a": 1}]})
+    assert again["note"] == "all indexes already exist"
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [({"key": {"b": 1}, "name": "i"}, 86), ({"key": {"a": 1}, "name": "j"}, 85)],
+    ids=str,
+)
+def test_the_indexes_of_one_command_are_compared(second: dict[str, Any], code: int) -> None:
+    server = Server()
+    with pytest.raises(CommandError) as refused:
+        server.run({"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "i"}, second]})
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("seconds", [3600, Int64(3600), 3600.5, Decimal128("3600.5")], ids=str)
+def test_an_expiry_is_shown_as_an_integer(seconds: Any) -> None:
+    server = Server()
+    make(server, {"a": 1}, expireAfterSeconds=seconds)
+    assert type(shown(server)["expireAfterSeconds"]) is int
+    assert shown(server)["expireAfterSeconds"] == 3600
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [(["i", "i"], 27), ([1, "i"], 14), (None, 14), (["nope"], 27), (["_id_"], 72)],
+    ids=str,
+)
+def test_names_of_indexes_to_drop_are_checked(wanted: Any, code: int) -> None:
+    server = Server()
+    make(server, {"a": 1})
+    with pytest.raises(CommandError) as refused:
+        server.run({"dropIndexes": "c", "index": wanted})
+    assert refused.value.code == code
+
+
+def test_a_list_of_a_star_drops_all() -> None:
+    server = Server()
+    make(server, {"a": 1})
+    assert server.run({"dropIndexes": "c", "index": ["*"]})["nIndexesWas"] == 2
+    assert shown(server)["name"] == "_id_"
+
+
+def test_the_information_on_builds_is_around_a_specification() -> None:
+    server = Server()
+    make(server, {"a": 1})
+    command = {"listIndexes": "c", "includeIndexBuildInfo": True}
+    found = server.run(command)["cursor"]["firstBatch"]
+    assert [each["spec"]["name"] for each in found] == ["_id_", "i"]
+    with pytest.raises(CommandError) as refused:
+        server.run({**command, "includeBuildUUIDs": True})
+    assert refused.value.code == 72
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "code"),
+    [
+        ({"v": 1}, {"unique": True}, 72),
+        ({"v": 1}, {"sparse": True}, 72),
+        ({"v": "text"}, {}, 72),
+        ({"v": "hashed"}, {}, 67),
+        ({"v": "2d"}, {}, 67),
+        ({"$**": 1}, {}, 7246201),
+        ({"t": 1}, NUMBER, 72),
+        ({"t": 1}, {**NUMBER, "partialFilterExpression": {"v": 1}}, 72),
+        ({"m.a": 1}, {"partialFilterExpression": {"m.b": 1}, "collation": {"locale": "en"}}, 85),
+        ({"t": 1}, {**NUMBER, "partialFilterExpression": {"m": 1}}, None),
+        ({"m": 1}, {"sparse": True}, None),
+        ({"m": "2d"}, {}, None),
+        ({"v": "2dsphere"}, {}, None),
+        ({"v": 1}, {"hidden": True}, None),
+    ],
+    ids=str,
+)
+def test_a_time_series_has_some_indexes_beside_that_of_its_metadata(
+    key: dict[str, Any], options: dict[str, Any], code: int | None
+) -> None:
+    server = Server()
+    server.run({"create": "c", "timeseries": {"timeField": "t", "metaField": "m"}})
+    assert shown(server) == {"v": 2, "key": {"m": 1, "t": 1}, "name": "m_1_t_1"}
+    if code is None:
+        assert make(server, key, **options)["numIndexesAfter"] == 2
+        return
+    with pytest.raises(CommandError) as refused:
+        make(server, key, **options)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("collation", "code"),
+    [
+        ({}, 40414),
+        ({"locale": "en", "strength": 0}, 2),
+        ({"locale": "en", "strength": float("nan")}, 2),
+        ({"locale": "en", "caseLevel": 1}, 14),
+        ({"locale": "en", "numericOrdering": 0.0}, 14),
+        ({"locale": "en", "backwards": None}, 14),
+        ({"locale": "en", "caseLevel": None}, None),
+    ],
+    ids=str,
+)
+def test_a_collection_is_made_with_a_strict_collation(collation: dict[str, Any], code: int | None) -> None:
+    server = Server()
+    if code is None:
+        server.run({"create": "c", "collation": collation})
+        return
+    with pytest.raises(CommandError) as refused:
+        server.run({"create": "c", "collation": collation})
+    assert refused.value.code == code
