@@ -15,7 +15,7 @@ from fakeserver.storage.filters.matching import SPECIAL, compile_element, refuse
 from fakeserver.storage.filters.positional import matched_index
 from fakeserver.storage.stages.flow import Flowing
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.paths import assign, field_path, split
+from fakeserver.storage.values.paths import assign, field_path
 from fakeserver.storage.values.printing import show, show_document, show_field
 from fakeserver.storage.values.types import (
     INT32_MAX,
