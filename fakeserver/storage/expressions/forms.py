@@ -336,6 +336,12 @@ def _unset_field(compiler: Compiler, argument: Any) -> Evaluate:
     return _setting(compiler, "$unsetField", {**parts, "value": "$$REMOVE"})
 
 
+def _sigmoid(compiler: Compiler, argument: Any) -> Evaluate:
+    """Return 1 / (1 + e**-x), whose argument may be no array, not even of one expression."""
+    power = {"$exp": {"$multiply": [-1, argument]}}
+    return compiler.compile({"$divide": [1, {"$add": [1, power]}]})
+
+
 FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
     "$cond": _cond,
     "$ifNull": _if_null,
@@ -347,5 +353,6 @@ FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {
     "$getField": _get_field,
     "$setField": _set_field,
     "$unsetField": _unset_field,
+    "$sigmoid": _sigmoid,
 }
 """The operators of this module: each compiles its argument."""

@@ -10,7 +10,6 @@ import bson
 from bson import Decimal128, Int64, Timestamp
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.arithmetic_operators import add, divide, exponential, multiply
 from fakeserver.storage.expressions.conversions import (
     BASES,
     BYTE_ORDERS,
@@ -200,7 +199,7 @@ def _binary_size(value: Any) -> Any:
     return len(value)
 
 
-# Expression operators that make hashes, and the sigmoid.
+# Expression operators that make hashes.
 
 
 _CANONICAL: Final = {
@@ -249,9 +248,3 @@ def _truncated(value: float | Decimal128) -> int:
 @function("$toHashedIndexKey")
 def _to_hashed_index_key(value: Any) -> Any:
     return hashed(None if value is MISSING else value)
-
-
-@function("$sigmoid")
-@null_in
-def _sigmoid(value: Any) -> Any:
-    return divide(1, add(1, exponential(multiply(-1, value))))

@@ -130,6 +130,8 @@ def test_what_is_no_number_stays_none() -> None:
         ({"$atan2": ["x", 1]}, 51044, "$atan2 only supports numeric types, not string"),
         ({"$atan2": [1, True]}, 51045, "$atan2 only supports numeric types, not bool"),
         ({"$sigmoid": "x"}, 14, "$multiply only supports numeric types, not string"),
+        ({"$sigmoid": [1]}, 14, "$multiply only supports numeric types, not array"),
+        ({"$sigmoid": []}, 14, "$multiply only supports numeric types, not array"),
     ],
 )
 def test_what_an_operator_does_not_apply_to_is_refused(expression: Any, code: int, text: str) -> None:
