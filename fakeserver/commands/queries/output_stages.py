@@ -383,6 +383,11 @@ def _parse_merge(
         message = f"$merge 'whenMatched' must be a string or an array, but found {type_name(matched)}"
         raise CommandError(51191, message)
     _check_mode("whenMatched", matched, _WHEN_MATCHED)
+    for each in matched if isinstance(matched, list) else ():
+        if not isinstance(each, dict):
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object"
+            )
     _check_mode("whenNotMatched", not_matched, _WHEN_NOT_MATCHED)
     if matched in ("keepExisting", "fail") and not_matched != "insert":
         message = f"Combination of $merge modes 'whenMatched: {matched}' and 'whenNotMatched: {not_matched}'"

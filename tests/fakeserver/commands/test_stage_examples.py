@@ -592,6 +592,8 @@ def test_merge_inserts_null_for_what_it_finds_no_match_by(matched: str) -> None:
 def test_a_pipeline_of_merge_is_looked_at_when_there_is_a_result() -> None:
     merge = {"$merge": {"into": "into", "whenMatched": [{"$match": {}}]}}
     assert results("orders", {"$match": {"_id": -1}}, merge) == []
+    nothing = {"$merge": {"into": "into", "whenMatched": ["$match"]}}
+    assert refusal("orders", {"$match": {"_id": -1}}, nothing) == 14
     assert refusal("orders", merge) == 72
 
 
