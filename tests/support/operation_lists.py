@@ -1,6 +1,6 @@
-"""Scenarios that are lists of operations: what each earns in tokens, and whom its retry avoids.
+"""Scenarios that are lists of operations: what each earns, whom its retry avoids, and what that says.
 
-    python tests/support/operation_lists.py        writes two files of spec_tests/client-backpressure
+    python tests/support/operation_lists.py        writes four files of spec_tests
 
 A test of tests/tidy compares them with what would be written.
 """
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).parents[2] / "spec_tests" / "client-backpressure"
 TOKENS: Final = FOLDER / "tokens-of-every-operation.yml"
 ELSEWHERE: Final = FOLDER / "elsewhere.yml"
+READS: Final = FOLDER.parent / "retryable-reads" / "every-read.yml"
+CONCERNS: Final = FOLDER.parent / "read-write-concern" / "retried-concerns.yml"
 
 _WRITTEN: Final = "# `python tests/support/operation_lists.py` writes this file from a table of operations."
 
@@ -237,6 +239,80 @@ _yamlAnchors:
 tests:
 """
 
+_STOCK: Final = """\
+  - database: { id: &database database, client: *client, databaseName: &databaseName pushbackd }
+  - collection: { id: &collection collection, database: *database, collectionName: &collectionName stock }
+"""
+_DOCUMENTS: Final = """\
+initialData:
+  - collectionName: *collectionName
+    databaseName: *databaseName
+    documents: [{ _id: 1 }, { _id: 2 }, { _id: 3 }]
+"""
+
+_READS_HEAD: Final = f"""\
+# After a lost connection each read is sent once more, whatever command it is: not with retryReads=false, and
+# not in a transaction, which is run again as a whole.
+{_WRITTEN}
+# Retryable Reads: Supported Read Operations; Transactions: Interaction with Retryable Reads
+description: every-read
+schemaVersion: "1.3"
+
+runOnRequirements:
+  - minServerVersion: "4.4"
+    topologies: [single, replicaset, sharded, load-balanced]
+
+createEntities:
+  - client: {{ id: &operator operator, useMultipleMongoses: false }}
+  - client:
+      id: &client client
+      useMultipleMongoses: false
+      uriOptions: {{ appName: &appName everyRead }}
+{_STOCK}\
+  - session: {{ id: &session session, client: *client }}
+  - client:
+      id: &once once
+      useMultipleMongoses: false
+      uriOptions: {{ appName: &onceName everyReadOnce, retryReads: false }}
+  - database: {{ id: &onceDatabase onceDatabase, client: *once, databaseName: *databaseName }}
+  - collection:
+      {{ id: &onceCollection onceCollection, database: *onceDatabase, collectionName: *collectionName }}
+
+{_DOCUMENTS}
+tests:
+"""
+
+_CONCERNS_HEAD: Final = f"""\
+# A retry says of its concerns what the first attempt has said: who asked for a majority gets no less for a
+# lost connection or a busy server.
+{_WRITTEN}
+# Client Backpressure: Overload retry policy; Retryable Writes: Executing Retryable Write Commands
+description: retried-concerns
+schemaVersion: "1.3"
+
+runOnRequirements:
+  - minServerVersion: "4.4"
+    topologies: [replicaset, sharded, load-balanced]
+
+createEntities:
+  - client: {{ id: &operator operator, useMultipleMongoses: false }}
+  - client:
+      id: &client client
+      useMultipleMongoses: false
+      uriOptions: {{ appName: &appName retriedConcerns }}
+  - database: {{ id: &database database, client: *client, databaseName: &databaseName pushbackd }}
+  - collection:
+      id: &collection collection
+      database: *database
+      collectionName: &collectionName stock
+      collectionOptions:
+        readConcern: {{ level: majority }}
+        writeConcern: {{ w: majority, wtimeoutMS: 10000 }}
+
+{_DOCUMENTS}
+tests:
+"""
+
 
 def texts() -> dict[Path, str]:
     """Return the files' texts."""
@@ -251,6 +327,8 @@ def texts() -> dict[Path, str]:
     return {
         TOKENS: _TOKENS_HEAD + "\n".join(tokens),
         ELSEWHERE: _ELSEWHERE_HEAD + "\n".join(elsewhere),
+        READS: _READS_HEAD + "\n".join(_every_read()),
+        CONCERNS: _CONCERNS_HEAD + "\n".join(_retried_concerns()),
     }
 
 
@@ -297,6 +375,102 @@ def _title(row: Row) -> str:
     first = row.avoids if row.avoids != row.operation else ""
     written = " with $out" if "$out" in row.arguments else " of several batches" if row.commands > 1 else ""
     return row.operation + written + (f" ({first})" if first else "")
+
+
+LOST: Final = "closeConnection: true"
+BUSY: Final = "errorCode: 462, errorLabels: [SystemOverloadedError, RetryableError]"
+_NOT_RETRYABLE: Final = ("updateMany", "deleteMany")
+
+
+def _failing(command: str, how: str, *, app_name: str = "appName") -> Iterator[str]:
+    """Yield a fail point that meets the first attempt of a command."""
+    data = f"{{ failCommands: [{command}], appName: *{app_name}, {how} }}"
+    yield "      - name: failPoint"
+    yield "        object: testRunner"
+    yield "        arguments:"
+    yield "          client: *operator"
+    point = f"{{ configureFailPoint: failCommand, mode: {{ times: 1 }}, data: {data} }}"
+    yield f"          failPoint: {point}"
+
+
+def _every_read() -> Iterator[str]:
+    reads = [row for row in GROUPS["reads"] if row.avoids]
+    for row in reads:
+        yield f"  - description: {_title(row)} is sent again after a lost connection"
+        yield '    # Rules: "Retryable Reads: Supported Read Operations"'
+        yield "    # Wrong driver: knows which reads to send again from a list, which lacks this one."
+        yield "    operations:"
+        yield from _failing(row.avoids, LOST)
+        yield _call(row)
+        yield from _attempts_of(row.avoids, "{ meets: disconnect }", "{ meets: ok, same: [lsid] }")
+    yield "  - description: with retryReads=false no read is sent again after a lost connection"
+    yield '    # Rules: "Retryable Reads: retryReads"'
+    yield "    # Wrong driver: asks for the option after overload only."
+    yield "    operations:"
+    for row in reads:
+        yield from _failing(row.avoids, LOST, app_name="onceName")
+        on = {"collection": "onceCollection", "database": "onceDatabase", "client": "once"}[row.on]
+        yield _call(row, on)[:-2] + ", expectError: { isClientError: true } }"
+    yield "    pushbackd:"
+    yield "      expectAttempts:"
+    commands = ", ".join(dict.fromkeys(row.avoids for row in reads))
+    number = f"operations: {len(reads)}, count: 1"
+    expected = f"appName: *onceName, {number}, each: {{ meets: disconnect }}"
+    yield f"        - {{ command: [{commands}], {expected} }}"
+    yield ""
+    for row in reads:
+        if row.on == "collection" and row.avoids in {"find", "aggregate", "distinct"}:
+            yield from _read_in_transaction(row)
+
+
+def _read_in_transaction(row: Row) -> Iterator[str]:
+    yield f"  - description: {_title(row)} is not sent again by itself in a transaction"
+    yield '    # Rules: "Transactions: Interaction with Retryable Reads"'
+    yield "    # Wrong driver: takes a read for a retryable one wherever it is."
+    yield "    runOnRequirements: [{ topologies: [replicaset, sharded, load-balanced] }]"
+    yield "    operations:"
+    yield "      - { name: startTransaction, object: *session }"
+    yield from _failing(row.avoids, LOST)
+    arguments = row.arguments.replace("{ ", "{ session: *session, ", 1)
+    labels = "errorLabelsContain: [TransientTransactionError], errorLabelsOmit: [RetryableWriteError]"
+    expected = f"expectError: {{ isClientError: true, {labels} }}"
+    yield f"      - {{ name: {row.operation}, object: *collection, arguments: {arguments}, {expected} }}"
+    yield "      - { name: abortTransaction, object: *session }"
+    yield from _attempts_of(row.avoids, "{ meets: disconnect }")
+
+
+def _retried_concerns() -> Iterator[str]:
+    written = [row for row in GROUPS["writes"] if row.avoids]
+    for kind, rows, concern in (
+        ("write", written, "{ writeConcern: { w: majority, wtimeout: 10000 } }"),
+        ("read", [row for row in GROUPS["reads"] if row.reads], "{ readConcern: { level: majority } }"),
+    ):
+        for what, how, meets in (("overload", BUSY, "462"), ("a lost connection", LOST, "disconnect")):
+            for row in rows:
+                if how == LOST and (row.operation in _NOT_RETRYABLE or "$out" in row.arguments):
+                    continue
+                yield f"  - description: {_title(row)} has its {kind} concern again after {what}"
+                yield '    # Rules: RW-51; "Client Backpressure: Overload retry policy"'
+                yield "    # Wrong driver: makes the command of a retry from the operation alone."
+                yield "    operations:"
+                yield from _failing(row.avoids, how)
+                yield _call(row)
+                gap = ", gap: overload backoff" if how == BUSY else ""
+                yield from _attempts_of(
+                    row.avoids,
+                    f"{{ meets: {meets}, carries: {concern} }}",
+                    f"{{ meets: ok, carries: {concern}{gap} }}",
+                )
+
+
+def _attempts_of(command: str, *attempts: str) -> Iterator[str]:
+    yield "    pushbackd:"
+    yield "      expectAttempts:"
+    yield f"        - command: {command}"
+    yield "          appName: *appName"
+    yield "          attempts:"
+    yield from (f"            - {each}" for each in attempts)
+    yield ""
 
 
 def _to_a_member(row: Row) -> Iterator[str]:

@@ -330,10 +330,13 @@ _CHECKS: Final[Sequence[Callable[[_Look], Mismatch | None]]] = (
 
 
 def value_at(document: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, `missing` where there is none."""
+    """Return the value at a dotted path, `missing` where there is none; of lists by number, from 0."""
     value: Any = document
     for name in path.split("."):
-        value = value.get(name, missing) if isinstance(value, dict) else missing
+        if isinstance(value, list):
+            value = dict(enumerate(value)).get(int(name), missing) if name.isdecimal() else missing
+        else:
+            value = value.get(name, missing) if isinstance(value, dict) else missing
     return value
 
 

@@ -366,6 +366,14 @@ def test_a_cluster_time_is_newer_than_before_or_was_absent(
     assert found == (said and f"operation 1, attempt 2, newer: $clusterTime {said}")
 
 
+def test_elements_of_lists_have_numbers(judged: Judged) -> None:
+    sent = [request(command={"endSessions": [{"id": 1}, {"id": 2}]})]
+    assert judged("each: {omits: [endSessions.2, endSessions.id, endSessions.0.uid]}", sent) is None
+    assert judged("each: {omits: [endSessions.1.id]}", sent) == (
+        "operation 1, attempt 1, omits: endSessions.1.id is not expected here"
+    )
+
+
 def test_fields_are_omitted(judged: Judged) -> None:
     assert judged("each: {omits: [txnNumber]}", [request()]) is None
     assert judged("each: {omits: [lsid.id]}", [request()]) == (
