@@ -74,7 +74,7 @@ def rules(collections: Iterable[Collection]) -> Iterator[TtlRule]:
         for index in collection.indexes.values():
             seconds = index.document.get("expireAfterSeconds")
             if seconds is not None and not math.isnan(float(str(seconds))):
-                (name,) = index.key
+                name = next(iter(index.key))  # that of a text index is no field, so it expires nothing
                 partial = index.document.get("partialFilterExpression")
                 covers = None if partial is None else compile_filter(partial)
                 yield TtlRule(collection, tuple(name.split(".")), float(str(seconds)), covers)

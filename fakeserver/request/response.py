@@ -119,7 +119,7 @@ class Response:
         if failure is None:
             reply = dict(self.body or {})
             self._append_extra(reply)
-            reply["ok"] = 1.0
+            reply.setdefault("ok", 1.0)
         else:
             reply = {}
             self._append_extra(reply)

@@ -179,7 +179,9 @@ def query(
     ctx: CommandContext, request: Mapping[str, Any], ns: Namespace, collection: Collection | None
 ) -> Query:
     """Return the query that a find command states. Raises `CommandError` for a bad one."""
-    hint = check_hint(collection, request.get("hint"), ns, request.get("filter") or {})
+    # Bounds say themselves whether they fit the index.
+    bounded = request.get("min") or request.get("max")
+    hint = check_hint(collection, request.get("hint"), ns, None if bounded else request.get("filter") or {})
     if "min" in request or "max" in request:
         check_bounds(request, hint, collection)
     sort = request.get("sort")

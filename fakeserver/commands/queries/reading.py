@@ -77,6 +77,9 @@ def _reaches(index: IndexSpec, query: Mapping[str, Any]) -> bool:
         if path == "$and" and isinstance(condition, list):
             if any(_reaches(index, branch) for branch in condition):
                 return True
+        elif path == "$or" and isinstance(condition, list):
+            if all(_reaches(index, branch) for branch in condition):
+                return True
         elif not path.startswith("$") and (path in index.key or holds_path(index.key, projected, path)):
             return True
     return False

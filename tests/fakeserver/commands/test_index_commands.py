@@ -57,6 +57,19 @@ def test_a_standalone_has_no_quorum() -> None:
     play(scenario, STANDALONE)
 
 
+def test_a_text_index_may_have_an_expiry_and_a_view_says_ok_as_an_integer() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        text = {"key": {"d": "text"}, "name": "d_text", "expireAfterSeconds": 9}
+        await talker.ok({"createIndexes": "c", "indexes": [text], "$db": "db"})
+        await talker.ok({"insert": "c", "documents": [{"_id": 1, "d": "word"}], "$db": "db"})
+        await talker.ok({"create": "v", "viewOn": "c", "$db": "db"})
+        reply = await talker.ok({"distinct": "v", "key": "d", "$db": "db"})
+        assert (reply["values"], type(reply["ok"])) == (["word"], int)
+
+    play(scenario, STANDALONE)
+
+
 def test_an_index_that_is_not_hidden_says_nothing_of_it() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

@@ -591,6 +591,8 @@ def test_a_hint_has_numbers_of_any_type(
         ({"$**": 1}, {"_id": 1}, {"_id": 1}, True),
         ({"$**": 1}, {"x": 1}, {"$and": [{"y": 1}, {"x.z": 1}]}, True),
         ({"$**": 1}, {"x": 1}, {"xy": 1}, False),
+        ({"$**": 1}, None, {"$or": [{"x": 1}, {"y": 1}]}, True),
+        ({"$**": 1}, {"x": 1}, {"$or": [{"x": 1}, {"y": 1}]}, False),
         ({"$**": 1}, {"x": 0}, {"x": 1}, False),
         ({"$**": 1}, {"x": 0}, {"y": 1}, True),
         ({"x.$**": 1}, None, {"x.y": 1}, True),
@@ -606,6 +608,12 @@ def test_a_wildcard_index_serves_the_paths_that_it_holds(
     options = {} if projection is None else {"wildcardProjection": projection}
     server.run({"createIndexes": "c", "indexes": [{"key": key, "name": "w", **options}]})
     assert answer(server, {"find": "c", "filter": query, "hint": "w"}) == (None if held else 291)
+
+
+def test_bounds_fit_no_wildcard_index() -> None:
+    server = holding(3)
+    server.run({"createIndexes": "c", "indexes": [{"key": {"$**": 1}, "name": "w"}]})
+    assert failure(server, {"find": "c", "min": {"x": 1}, "hint": "w"}).code == 51174
 
 
 def test_a_hint_for_a_view_is_for_the_collection_below() -> None:
