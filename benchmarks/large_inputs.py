@@ -68,6 +68,7 @@ NONE_NEEDED: Final[dict[str, str]] = {
     "stage $listClusterCatalog": _NOTHING_LARGE,
     "stage $shardedDataDistribution": _NOTHING_LARGE,
     "stage $listSearchIndexes": _NOTHING_LARGE,
+    "stage $querySettings": _NOTHING_LARGE,
     "query operator $text": "it has cases of its own",
     **{
         f"query operator ${name}": "a part of a DBRef, which is read as a value"
