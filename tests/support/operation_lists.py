@@ -126,11 +126,11 @@ GROUPS: Final[dict[str, tuple[Row, ...]]] = {
 }
 """The operations, in the order in which they run. The start of a transaction sends nothing."""
 
-_ENTITIES: Final = """\
+_STOCK: Final = """\
   - database: { id: &database database, client: *client, databaseName: &databaseName pushbackd }
   - collection: { id: &collection collection, database: *database, collectionName: &collectionName stock }
-  - session: { id: &session session, client: *client }
-
+"""
+_DOCUMENTS: Final = """\
 initialData:
   - collectionName: *collectionName
     databaseName: *databaseName
@@ -154,7 +154,10 @@ createEntities:
       id: &client client
       useMultipleMongoses: false
       uriOptions: {{ adaptiveRetries: true, appName: &appName earner }}
-{_ENTITIES}
+{_STOCK}\
+  - session: {{ id: &session session, client: *client }}
+
+{_DOCUMENTS}
 _yamlAnchors:
   operations:
     - &refuseSix
@@ -198,8 +201,7 @@ createEntities:
       useMultipleMongoses: true
       uriOptions: {{ appName: &appName elsewhere, enableOverloadRetargeting: true }}
       observeEvents: [serverDescriptionChangedEvent]
-  - database: {{ id: &database database, client: *client, databaseName: &databaseName pushbackd }}
-  - collection: {{ id: &collection collection, database: *database, collectionName: &collectionName stock }}
+{_STOCK}\
   - collection:
       id: &preferred preferred
       database: *database
@@ -207,11 +209,7 @@ createEntities:
       collectionOptions: {{ readPreference: &primaryPreferred {{ mode: primaryPreferred }} }}
   - database: {{ id: &operatorAdmin operatorAdmin, client: *operator, databaseName: admin }}
 
-initialData:
-  - collectionName: *collectionName
-    databaseName: *databaseName
-    documents: [{{ _id: 1 }}, {{ _id: 2 }}, {{ _id: 3 }}]
-
+{_DOCUMENTS}
 _yamlAnchors:
   operations:
     - &primaryIsKnown
@@ -237,17 +235,6 @@ _yamlAnchors:
         count: 2
 
 tests:
-"""
-
-_STOCK: Final = """\
-  - database: { id: &database database, client: *client, databaseName: &databaseName pushbackd }
-  - collection: { id: &collection collection, database: *database, collectionName: &collectionName stock }
-"""
-_DOCUMENTS: Final = """\
-initialData:
-  - collectionName: *collectionName
-    databaseName: *databaseName
-    documents: [{ _id: 1 }, { _id: 2 }, { _id: 3 }]
 """
 
 _READS_HEAD: Final = f"""\
@@ -473,6 +460,12 @@ def _attempts_of(command: str, *attempts: str) -> Iterator[str]:
     yield ""
 
 
+_TO_A_SECONDARY: Final = (
+    "{ meets: 462, on: primary }",
+    "{ meets: ok, on: secondary, gap: overload backoff }",
+)
+
+
 def _to_a_member(row: Row) -> Iterator[str]:
     yield f"  - description: in a replica set {_title(row)} goes to a secondary after the primary's overload"
     yield "    # Rules: CB-3"
@@ -483,18 +476,7 @@ def _to_a_member(row: Row) -> Iterator[str]:
     yield "      - *secondariesAreKnown"
     yield from _refusing(row.avoids)
     yield _call(row, "preferred")
-    yield from _goes_to_a_secondary(row.avoids)
-
-
-def _goes_to_a_secondary(command: str) -> Iterator[str]:
-    yield "    pushbackd:"
-    yield "      expectAttempts:"
-    yield f"        - command: {command}"
-    yield "          appName: *appName"
-    yield "          attempts:"
-    yield "            - { meets: 462, on: primary }"
-    yield "            - { meets: ok, on: secondary, gap: overload backoff }"
-    yield ""
+    yield from _attempts_of(row.avoids, *_TO_A_SECONDARY)
 
 
 def _commands_to_a_member() -> Iterator[str]:
@@ -510,7 +492,7 @@ def _commands_to_a_member() -> Iterator[str]:
         yield "      - *secondariesAreKnown"
         yield from _refusing(row.avoids)
         yield _call(Row(row.operation, row.on, preferred))
-        yield from _goes_to_a_secondary(row.avoids)
+        yield from _attempts_of(row.avoids, *_TO_A_SECONDARY)
 
 
 OTHERS: Final = {
