@@ -13,7 +13,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.commands.queries.aggregate import check_read_concern as check_concern_of_stages
+from fakeserver.commands.queries.aggregate import check_concern_of_stages
 from fakeserver.deployment.replication.default_concerns import unmet_for_good
 from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError, expired

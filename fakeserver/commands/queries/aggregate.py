@@ -119,7 +119,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         _check_strict(request, pipeline)
     _check_order(names, pipeline, whole_database=type(target) is not str)
     check_matches(pipeline)
-    check_read_concern(request)
+    check_concern_of_stages(request)
     if request.get("explain", False):
         _check_explain(request)
         return explain_aggregate(ctx, ns, request)
@@ -228,7 +228,7 @@ def _check_strict(request: Mapping[str, Any], pipeline: Sequence[Mapping[str, An
                 )
 
 
-def check_read_concern(request: Mapping[str, Any]) -> None:
+def check_concern_of_stages(request: Mapping[str, Any]) -> None:
     """Refuse a read concern that a stage, or an explanation, cannot have. Raises `CommandError` 72.
 
     The pipeline may be anything: what is wrong with it is said elsewhere.
