@@ -25,7 +25,6 @@ from harness.pages.chart import Line, Panel
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import Closed, Outage, Scenario, Servers, Service
 from harness.sim.fleet.strategies import Exponential, Fixed
-from harness.sim.virtual_fleet import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -164,7 +163,6 @@ def beside_simpy(clients: int) -> Iterator[dict[str, Any]]:
     engines: dict[str, Callable[[], tuple[float, float]]] = {
         "plain": lambda: _played(simulate(scenario, engine="plain")),
         "compiled": lambda: _played(simulate(scenario, engine="compiled")),
-        "virtual": lambda: _played(play(scenario)),
     }
     if find_spec("simpy"):
         engines["simpy"] = lambda: _by_simpy(clients)

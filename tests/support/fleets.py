@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 
 from hypothesis import strategies as st
+from virtual_fleet import play
 
 from harness.sim.article.parameters import ArticleParameters
 from harness.sim.fleet import simulate
@@ -25,7 +26,6 @@ from harness.sim.fleet.scenario import (
     Spike,
 )
 from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed, NoRetry, Strategy
-from harness.sim.virtual_fleet import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -157,11 +157,10 @@ def _article_options(command: Any) -> Any:
 )
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "plain", "compiled", "virtual"]),
+    type=click.Choice(["auto", "plain", "compiled"]),
     default="auto",
     show_default=True,
-    help="Engine of the model: plain Python, compiled by Numba, or coroutines in virtual time over the"
-    " driver's policies and the fake's admission; all give the same result.",
+    help="Engine of the model: plain Python, or compiled by Numba; both give the same result.",
 )
 @click.option("--csv", type=FilePath(dir_okay=False), help="Write a row for each second to this file.")
 @click.option("--parquet", type=FilePath(dir_okay=False), help="Write the same rows as a Parquet file.")
@@ -185,8 +184,7 @@ def command(ctx: click.Context, /, **options: Any) -> ExitCode:
     parameters = _parameters(ctx, options)
     _check(ctx, parameters, options)
     strategies = _strategies(options)
-    if options["engine"] != "virtual":
-        _announce(parameters, len(strategies) * options["repeats"], options["engine"])
+    _announce(parameters, len(strategies) * options["repeats"], options["engine"])
     trials = list(_run(parameters, strategies, options))
     _print(trials, verbose=options["verbose"])
     _write(trials, options)
@@ -243,7 +241,7 @@ def _run(
     parameters: ArticleParameters, strategies: Sequence[Strategy], options: dict[str, Any]
 ) -> Iterator[ArticleTrial]:
     """Run each strategy as a model and, where that is asked for and the driver has it, live."""
-    engine: Engine | Literal["virtual"] = options["engine"]
+    engine: Engine = options["engine"]
     abandoned, driver = options["abandoned"], options["driver"]
     backlog = DRIVER_BACKLOG if options["live"] else BACKLOG
     every = [replace(parameters, seed=parameters.seed + number) for number in range(options["repeats"])]

@@ -22,8 +22,8 @@ from harness.overload.sizing import CLIENTS_DO, HEADINGS, Deployment, measure, r
 from harness.report.fitting import aligned, columns, echo
 from harness.report.progress import work
 from harness.running import interruption
+from harness.running.process_pool import processes
 from harness.running.processes import processors
-from harness.sim.sweep.processes import processes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,11 +15,11 @@ from harness.report.outputs import writing
 from harness.report.progress import work
 from harness.running import interruption
 from harness.running.cluster import ClusterError, on_cluster
+from harness.running.process_pool import processes
 from harness.running.processes import processors
 from harness.sim import parquet as parquet_files
 from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
-from harness.sim.sweep.processes import processes
 from harness.sim.sweep.results import ResultsError, measure, results_in, table, write_csv, write_parquet
 from harness.sim.sweep.run import PointFailedError, run_points
 from harness.sim.sweep.summary import page, summary

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from harness.sim.article.live_clients import LiveAttempt, ReferenceClients
 from harness.sim.article.live_server import LiveServer, Stop, server_parameters
 from harness.sim.article.parameters import OF_THE_APPLICATION, ArticleParameters, Strategy
+from harness.sim.fleet.clients import ClientDice
 from harness.sim.fleet.outcome import COLUMNS, FleetOutcome
-from harness.sim.virtual_fleet import ClientDice
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:

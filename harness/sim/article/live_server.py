@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from fakeserver.control.client import connect
 from fakeserver.control.registry import HOME_VARIABLE, Registry
 from harness.sim.article.parameters import Strategy
+from harness.sim.article.scenario import LIMIT_BURST_SECONDS, TOLD_BACKOFF_SECONDS
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
 Stop: TypeAlias = Literal["signal", "pause"]
 """How a server is stopped: by SIGSTOP, so that the kernel alone hears its clients; or by its own pause, in
 which the process goes on to accept connections and bytes, and answers none."""
-
-BURST_SECONDS: Final = 0.1
-"""What the limiter's bucket holds: the requests that the server serves at a time without slowing down."""
-TOLD_BACKOFF_MILLIS: Final = 500
-"""What the server of `told-backoff` sends as `baseBackoffMS`."""
 
 _MANY: Final = 1_000_000
 _START_SECONDS: Final = 30.0
@@ -56,10 +52,10 @@ def server_parameters(own: ArticleParameters, strategy: Strategy, abandoned: str
         parameters |= {
             "ingressRequestRateLimiterEnabled": "true",
             "ingressRequestAdmissionRatePerSec": max(round(max(own.limit, 1) / own.base_delay), 1),
-            "ingressRequestAdmissionBurstCapacitySecs": BURST_SECONDS,
+            "ingressRequestAdmissionBurstCapacitySecs": LIMIT_BURST_SECONDS,
         }
     if strategy is Strategy.TOLD_BACKOFF:
-        parameters["externalClientBaseBackoffMS"] = TOLD_BACKOFF_MILLIS
+        parameters["externalClientBaseBackoffMS"] = round(TOLD_BACKOFF_SECONDS * 1000)
     return parameters
 
 

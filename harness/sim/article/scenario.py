@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from harness.sim.article.parameters import Strategy
 from harness.sim.fleet import Engine, simulate, strategies
 from harness.sim.fleet import scenario as fleet
-from harness.sim.virtual_fleet import play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,19 +133,13 @@ def run_model(
     parameters: ArticleParameters,
     strategy: Strategy,
     *,
-    engine: Engine | Literal["virtual"] = "plain",
+    engine: Engine = "plain",
     abandoned: Abandoned = "never",
     backlog: int = BACKLOG,
     on_progress: Callable[[float], None] | None = None,
 ) -> ArticleTrial:
-    """Return the trial of one strategy; `on_progress` hears the simulated seconds.
-
-    `virtual` is no engine of the model: it plays the scenario by coroutines in virtual time.
-    """
+    """Return the trial of one strategy; `on_progress` hears the simulated seconds."""
     scenario = scenario_of(parameters, strategy, abandoned, backlog)
-    if engine == "virtual":
-        outcome = play(scenario, on_progress=on_progress)
-        return ArticleTrial(parameters=parameters, strategy=strategy, tier="virtual", outcome=outcome)
     outcome = simulate(scenario, engine=engine, on_progress=on_progress)
     return ArticleTrial(parameters=parameters, strategy=strategy, tier="model", outcome=outcome)
 

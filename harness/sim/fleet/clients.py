@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.sim.fleet import columns as c
-from harness.sim.fleet.dice import exponential, threefry, uniform
+from harness.sim.fleet.dice import exponential, normal, threefry, uniform
 from harness.sim.fleet.lists import append, note, roll
 from harness.sim.fleet.retries import begin_gap, fail, take_idle
 from harness.sim.fleet.servers import abandon, answer, ask, at, enter, gate_of, knock, member_of, wait_until
@@ -161,3 +161,35 @@ def is_wanted(w: FleetWorld, number: int) -> bool:
     step = numbers[c.NOW] * numbers[c.RATES] // numbers[c.TICKS]
     chance = uniform(numbers[c.SEED], c.NO_CLIENT, c.DRAW_THINNING, number)
     return chance <= w.reals[numbers[c.RATES_AT] + step]
+
+
+class ClientDice:
+    """The dice of a client by its number, for one that is no row: a coroutine, or a thread with a driver.
+
+    Draw by draw they are what the client's row would roll, so it waits the same gaps.
+    """
+
+    def __init__(self, seed: int, client: int) -> None:
+        self._seed = seed
+        self._client = client
+        self._draws = 0
+
+    def gap(self) -> float:
+        """Return an exponential variate of mean 1, for the wait before an operation."""
+        return exponential(self._seed, self._client, c.DRAW_GAP, self._next())
+
+    def start(self) -> float:
+        """Return a number above 0 and at most 1, for the wait before a first operation."""
+        return uniform(self._seed, self._client, c.DRAW_GAP, self._next())
+
+    def normal(self) -> float:
+        """Return a standard normal variate, for the wait before a retry."""
+        return normal(self._seed, self._client, c.DRAW_RETRY, self._next())
+
+    def jitter(self) -> float:
+        """Return a number above 0 and at most 1, for the wait before a retry."""
+        return uniform(self._seed, self._client, c.DRAW_RETRY, self._next())
+
+    def _next(self) -> int:
+        self._draws += 1
+        return self._draws

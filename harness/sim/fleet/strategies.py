@@ -1,7 +1,7 @@
 """The strategies of a fleet's clients: what each does about an error, and the columns that say so.
 
-A strategy is a class of `Strategy` here; its rule is in `retries`, which is compiled, and its twin with the
-driver's own objects in `harness.sim.virtual_fleet`.
+A strategy is a class of `Strategy` here; its rule is in `retries`, which is compiled. The tests
+have a twin of it, made of the driver's own objects.
 """
 
 from __future__ import annotations

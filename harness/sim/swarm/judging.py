@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from harness.flake_lab.shrink import search_among
 from harness.running import interruption
+from harness.running.process_pool import processes
 from harness.sim.clock import NothingScheduled, Spinning
 from harness.sim.swarm.checkers import violations
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.run import perform
 from harness.sim.swarm.schedule import Schedule, parse
-from harness.sim.sweep.processes import processes
 from mongowire.garbage import frozen
 
 if TYPE_CHECKING:

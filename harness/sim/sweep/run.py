@@ -9,7 +9,7 @@ from harness.running.cluster import ClusterError, as_they_end, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
     from harness.sim.sweep.grid import GridPoint
 
@@ -34,18 +34,15 @@ def run_points(
     """
     futures = {executor.submit(evaluate, point.scenario): point for point in points}
     for future, point in as_they_end(futures):
-        on_done(point, _measures(future, point))
-
-
-def _measures(future: Future[Mapping[str, Any]], point: GridPoint) -> Mapping[str, Any]:
-    try:
-        return result_of(future)
-    except ClusterError:
-        raise
-    except BrokenProcessPool as error:
-        raise PointFailedError(
-            "a process that ran a point has died; it may have been out of memory"
-        ) from error
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}".strip(": ")
-        raise PointFailedError(f"the point {point} failed: {why}") from error
+        try:
+            measures = result_of(future)
+        except ClusterError:
+            raise
+        except BrokenProcessPool as error:
+            raise PointFailedError(
+                "a process that ran a point has died; it may have been out of memory"
+            ) from error
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".strip(": ")
+            raise PointFailedError(f"the point {point} failed: {why}") from error
+        on_done(point, measures)

@@ -32,15 +32,17 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(json.dumps(row["parameters"], sort_keys=True), []).append(row)
-    return [_row(group) for group in groups.values()]
-
-
-def _row(group: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    told = {name: _text(value) for name, value in group[0]["parameters"].items()}
-    told["seeds"] = str(len(group))
-    for name, head in _MEASURES.items():
-        told[head] = _over_seeds([row["measures"].get(name) for row in group])
-    return told
+    return [
+        {
+            **{name: value if isinstance(value, str) else json.dumps(value) for name, value in told.items()},
+            "seeds": str(len(group)),
+            **{
+                head: _over_seeds([row["measures"].get(name) for row in group])
+                for name, head in _MEASURES.items()
+            },
+        }
+        for told, group in ((group[0]["parameters"], group) for group in groups.values())
+    ]
 
 
 def _over_seeds(values: Sequence[float | None]) -> str:
@@ -50,10 +52,6 @@ def _over_seeds(values: Sequence[float | None]) -> str:
     half = (max(there) - min(there)) / 2
     text = f"{fmean(there):.4g}" + (f" ±{half:.2g}" if half else "")
     return text if len(there) == len(values) else f"{text} ({len(values) - len(there)} without)"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 # The page of a sweep: a table of its points, and bars of what they came to.
@@ -69,10 +67,13 @@ _LEFT_OUT: Final = ("trace",)
 def page(grid: Path, rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the page of a grid's results: rows as `results.table` has them."""
     names = [name for name in rows[0] if name not in _LEFT_OUT]
-    varied = [
-        name for name in names if len({str(row[name]) for row in rows}) > 1 and name in _parameters(names)
+    # What comes before the measures, of which the number of offered operations is the first.
+    parameters = names[: names.index("offered")]
+    varied = [name for name in parameters if len({str(row[name]) for row in rows}) > 1]
+    labels = [
+        ", ".join(f"{name.rpartition('.')[2]} {row[name]}" for name in varied) or "the only point"
+        for row in rows
     ]
-    labels = [", ".join(f"{_short(name)} {row[name]}" for name in varied) or "the only point" for row in rows]
     table = frame.table(
         ("point", *(name for name in names if name not in varied)),
         [
@@ -86,15 +87,6 @@ def page(grid: Path, rows: Sequence[Mapping[str, Any]]) -> str:
         bars = [_bars(title, name, labels, rows) for name, title in _DRAWN]
         sections.insert(0, frame.section("Compared", frame.panels(bars, title=grid.stem)))
     return frame.page(f"Sweep of {grid.name}", sections, facts=f"{len(rows)} points")
-
-
-def _parameters(names: Sequence[str]) -> Sequence[str]:
-    """Return what comes before the measures: the first of them is the number of offered operations."""
-    return names[: names.index("offered")]
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _bars(title: str, name: str, labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Bars:

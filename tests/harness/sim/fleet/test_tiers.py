@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fleets import SMALL, TIERS, article, scenarios_of_all_tiers
 from hypothesis import example, given, settings
+from virtual_fleet import play
 
 from fakeserver.admission.service_model import ServiceModel
 from harness.sim.article.parameters import Strategy
@@ -19,7 +20,6 @@ from harness.sim.article.scenario import scenario_of
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import ConnectionLimit, Open, Outage, RequestLimit, Scenario, Servers, Service
 from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed
-from harness.sim.virtual_fleet import play
 
 
 def test_coroutines_over_the_real_objects_take_the_course_of_the_columns() -> None:

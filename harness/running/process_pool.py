@@ -1,4 +1,4 @@
-"""The processes of a sweep on this machine. Each imports this module first, so it is a light one."""
+"""A pool of processes on this machine. Each imports this module first, so it is a light one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The virtual tier of a fleet: clients and server as coroutines in virtual time, over the real objects.
+"""The oracle of the fleets: clients and server as coroutines in virtual time, over the real objects.
 
 The columns of `harness.sim.fleet` hold the decisions of driver and server once more, as arithmetic on rows of
 numbers. Here the same scenario is played by what they stand for: a coroutine for each client, which asks,
@@ -32,8 +32,7 @@ from fakeserver.admission.rate_limiter import REJECTED, RateLimiter
 from fakeserver.admission.service_model import ServiceModel, ServiceParameters
 from harness.sim.fleet import columns as c
 from harness.sim.fleet.building import FleetPlan
-from harness.sim.fleet.clients import draw_strategy
-from harness.sim.fleet.dice import exponential, normal, uniform
+from harness.sim.fleet.clients import ClientDice, draw_strategy
 from harness.sim.fleet.lists import note, ticks
 from harness.sim.fleet.retries import took
 from harness.sim.fleet.running import outcome_of, plain_world
@@ -52,39 +51,6 @@ if TYPE_CHECKING:
 
 
 # Strategies of the virtual tier after a failure: the driver's own policy objects.
-#
-# One client's random numbers are, draw by draw, those that its row in the columns would roll. They hang on
-# seed, client and number of the draw alone, so a client that is a coroutine, or a thread with a real driver,
-# waits the same gaps as the one in the model.
-
-
-class ClientDice:
-    """The dice of a client, by its number."""
-
-    def __init__(self, seed: int, client: int) -> None:
-        self._seed = seed
-        self._client = client
-        self._draws = 0
-
-    def gap(self) -> float:
-        """Return an exponential variate of mean 1, for the wait before an operation."""
-        return exponential(self._seed, self._client, c.DRAW_GAP, self._next())
-
-    def start(self) -> float:
-        """Return a number above 0 and at most 1, for the wait before a first operation."""
-        return uniform(self._seed, self._client, c.DRAW_GAP, self._next())
-
-    def normal(self) -> float:
-        """Return a standard normal variate, for the wait before a retry."""
-        return normal(self._seed, self._client, c.DRAW_RETRY, self._next())
-
-    def jitter(self) -> float:
-        """Return a number above 0 and at most 1, for the wait before a retry."""
-        return uniform(self._seed, self._client, c.DRAW_RETRY, self._next())
-
-    def _next(self) -> int:
-        self._draws += 1
-        return self._draws
 
 
 class Following(Protocol):
@@ -115,7 +81,7 @@ class FollowingWaits:
     def succeed(self) -> None:
         """Owe nobody anything."""
 
-    def fail(self, *, overloaded: bool) -> float | None:  # noqa: ARG002 - applications make no difference
+    def fail(self, *, overloaded: bool) -> float | None:
         own = self._strategy
         if isinstance(own, NoRetry):
             return None
@@ -151,7 +117,7 @@ class FollowingBackpressure:
         self._told = told
         self._state = RetryState.initial(timed=False)
 
-    def begin(self, gap: float | None) -> None:  # noqa: ARG002 - a driver does not look back
+    def begin(self, gap: float | None) -> None:
         self._state = RetryState.initial(timed=False)
 
     def succeed(self) -> None:
