@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import BOUNDS, OURS
+from benchmarks import peers
+from benchmarks.peers import BOUNDS, OURS, PROJECTS
 
 _ROOT = Path(__file__).parents[2]
 _ON_UVLOOP = {"ours, uvloop", "bytes"}
@@ -57,16 +58,9 @@ def test_a_project_that_cannot_be_installed_is_left_out_and_said_so(
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     # Nothing is fetched: pip is told that no index exists.
-    finished = subprocess.run(
-        [
-            *(sys.executable, "-m", "benchmarks.peers", "--rounds=1", "--requests=4", "--connections=1"),
-            *("--environments", str(tmp_path)),
-        ],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert "left out: SecantusDB: ERROR: No matching distribution found" in finished.stdout
+    monkeypatch.setattr(peers, "PROJECTS", PROJECTS[:1])
+    for own in ("OURS", "_LIMITED"):
+        monkeypatch.setattr(peers, own, {})
+    report = peers.run(peers.Sizes(rounds=1, requests=4, connections=1), tmp_path)
+    assert report["servers"] == []
+    assert "left out: SecantusDB: ERROR: No matching distribution found" in peers.table(report)

@@ -1,11 +1,14 @@
-"""Public specification tests against servers of older releases, in virtual time."""
+"""Public specification tests against servers of older releases, in virtual time.
+
+A share of them, at full size (`PUSHBACKD_TESTS=public=100`) all.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from corpus_runs import complaints, run_folder
+from corpus_runs import complaints, run_folder, share_of
 
 from harness.running.result import ResultStatus, Tally
 
@@ -19,7 +22,11 @@ pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 @pytest.mark.parametrize("folder", ["crud", "retryable-writes"])
 def test_every_case_that_applies_to_an_older_release_passes(corpus: Path, folder: str, profile: str) -> None:
     results = run_folder(
-        corpus / folder, adapter="reference", time="virtual", topology=f"replicaset@{profile}"
+        corpus / folder,
+        adapter="reference",
+        time="virtual",
+        topology=f"replicaset@{profile}",
+        share=share_of(2),
     )
     assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
     assert Tally.of(results)[ResultStatus.PASSED] > Tally.of(results).ran // 2 > 0

@@ -6,12 +6,11 @@ at full size (`PUSHBACKD_TESTS=public=100`) both run all, as the report does (`t
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 import pytest
-from corpus_runs import complaints, run_folder
-from sizes import is_full, size
+from corpus_runs import complaints, run_folder, share_of
+from sizes import is_full
 
 from harness.deployments.targets import GROUPS
 from harness.running.result import ResultStatus, Tally
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 SHARES = {
-    "pymongo-async": size("public") / 100,
-    "pymongo": size("public") / (100 if is_full("public") else 300),
+    "pymongo-async": share_of(),
+    "pymongo": share_of(1 if is_full("public") else 1 / 3),
 }
 """What share of the cases runs."""
 
@@ -40,7 +39,7 @@ def test_every_case_passes_or_is_known_to_fail(corpus: Path, adapter: str, topol
         adapter=adapter,
         time="real",
         topology=topology,
-        wanted=lambda case_id: zlib.crc32(case_id.encode()) < share * 2**32,
+        share=share,
     )
     assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
     assert Tally.of(results)[ResultStatus.PASSED] >= AT_LEAST[topology] * share * 0.8

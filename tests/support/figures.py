@@ -14,6 +14,7 @@ import sys
 import tokenize
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,15 +83,16 @@ def rooms(package: str) -> list[str]:
 # Imports.
 
 
-def imports(package: str, *, types: bool) -> set[Edge]:
+@cache
+def imports(package: str, *, types: bool) -> frozenset[Edge]:
     """Return who imports whom within a package; with `types`, what stands under TYPE_CHECKING counts too."""
     names = {_name_of(path): path for path in sources(package)}
-    return {
+    return frozenset(
         (name, target)
         for name, path in names.items()
         for target in _imported(ast.parse(path.read_text("utf-8")), names, types=types)
         if target != name
-    }
+    )
 
 
 def _name_of(path: Path) -> str:

@@ -36,7 +36,7 @@ SIZES: Final = {
         0, 4, "deployments on which adapters run bundled scenarios: on one three folders, at full size all"
     ),
     "drawn": Size(0, 50, "drawn cases of the swarm through the adapter of each real driver"),
-    "files": Size(1, 3, "thirds of a sample of the bundled files, which are recorded anew and run by URI"),
+    "files": Size(1, 9, "ninths of a sample of the bundled files, which are recorded anew and run by URI"),
     "functional": Size(0, 1, "whether the public functional tests are run, where their checkout is"),
     "guides": Size(
         0, 1, "whether the long commands of the guides are run: a rule's proof, a limiter's sizing"
@@ -47,7 +47,7 @@ SIZES: Final = {
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
     "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),
-    "public": Size(12, 100, "percent of the public cases that PyMongo runs; at full size on each release"),
+    "public": Size(12, 100, "percent of the public cases that PyMongo, and old editions and servers, run"),
     "seeds": Size(20, 1_000, "schedules of the swarm"),
     "stalls": Size(2_000, 20_000, "elements of a large request; all requests from 20000 on, a sample below"),
     "statements": Size(4_000, 40_000, "drawn statements"),

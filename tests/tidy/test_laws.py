@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 import sizes
 
+from harness.running.processes import never_collecting
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -69,7 +71,9 @@ def name_of(path: Path) -> str:
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    # Trees are kept and grow to a million objects, which a collector would walk again and again.
+    with never_collecting():
+        return ast.parse(path.read_text())
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.running.plan import Item, Time
     from harness.running.result import Result
 
-EVERY = 24 // size("files")
+EVERY = 72 // size("files")
 """Of so many bundled files, whose cases are in real time, each run takes one, not that of another run."""
 
 BOB = (UserSpec("bob", "pwd123"),)

@@ -25,7 +25,7 @@ NOT_RECORDED = {
     "server-selection/overloaded-mongos.yml": "the number of attempts depends on the mongos that is chosen",
 }
 """Files whose events record cannot write, and the reason."""
-EVERY = 12 // size("files")
+EVERY = 36 // size("files")
 """Of so many files one is recorded: each runs several times, on all deployments."""
 
 SCENARIOS = [
