@@ -25,6 +25,7 @@ __all__ = [
     "close",
     "delay",
     "error",
+    "fields",
     "label",
     "let_pass",
     "reply",
@@ -74,6 +75,11 @@ def reply(document: Mapping[str, Any]) -> Effect:
 def label(*labels: str) -> Effect:
     """Add error labels to whatever the server answers."""
     return {"label": list(labels)}
+
+
+def fields(**values: Any) -> Effect:
+    """Run the command, and set fields of its reply, such as the limits that `hello` tells."""
+    return {"fields": values}
 
 
 def write_concern_error(

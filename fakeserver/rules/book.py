@@ -217,6 +217,7 @@ class Ruling:
     labels: tuple[str, ...] = ()
     write_concern_error: Mapping[str, Any] | None = None
     replacing_labels: tuple[str, ...] | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
     hits: list[tuple[str, str]] = field(default_factory=list)
     """The rules that were met, and their effects in words."""
     failures: list[tuple[str, Exception]] = field(default_factory=list)
@@ -374,6 +375,7 @@ class RuleBook:
             return
         ruling.delay += effects.delay
         ruling.labels += effects.labels
+        ruling.fields |= effects.fields
         if effects.write_concern_error is not None and ruling.write_concern_error is None:
             ruling.write_concern_error = effects.write_concern_error
             ruling.replacing_labels = effects.replacing_labels

@@ -77,8 +77,8 @@ def plain(value: Any) -> Any:
 
 _ANSWERS: Final = ("error", "reply", "close", "silence", "pass")
 _OF_ERRORS: Final = ("labels", "message", "extra")
-_IN_ORDER: Final = ("delay", *_ANSWERS, "label", "writeConcernError")
-EFFECTS: Final = (*_ANSWERS, "delay", "label", "writeConcernError", *_OF_ERRORS)
+_IN_ORDER: Final = ("delay", *_ANSWERS, "label", "writeConcernError", "fields")
+EFFECTS: Final = (*_ANSWERS, "delay", "label", "writeConcernError", "fields", *_OF_ERRORS)
 _ENDINGS: Final = {ending.value: ending for ending in Ending if ending is not Ending.HOLD}
 _OF_REPLIES: Final = {
     "ok": "an error always has ok: 0",
@@ -123,6 +123,7 @@ def _effect(value: Any) -> Effects:
         labels=at("label", labels_of, document["label"]) if "label" in document else (),
         write_concern_error=None if concern is None else at("writeConcernError", _concern_error, concern),
         replacing_labels=at("labels", labels_of, document["labels"]) if alone else None,
+        fields=at("fields", _extra, document["fields"]) if "fields" in document else {},
         name="+".join(name for name in _IN_ORDER if name in document),
     )
 
@@ -152,6 +153,7 @@ def _merged(effects: list[Effects]) -> Effects:
         labels=tuple(label for each in effects for label in each.labels),
         write_concern_error=concerns[0].write_concern_error if concerns else None,
         replacing_labels=concerns[0].replacing_labels if concerns else None,
+        fields={name: value for each in effects for name, value in each.fields.items()},
         name="+".join(name for name in _IN_ORDER if name in names),
     )
 

@@ -88,6 +88,8 @@ class Effects:
     write_concern_error: Mapping[str, Any] | None = None
     replacing_labels: tuple[str, ...] | None = None
     """The labels of the reply with that write concern error, in place of the computed ones."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the reply, beside those of the server or in their place."""
     name: str = ""
     """The effects in words, for the journal: `delay+error`."""
 

@@ -92,6 +92,8 @@ class Rules(Stage):
             if ruling.replacing_labels is not None:
                 response.label_override = ruling.replacing_labels
             request.faults.rewrites_state_changes = False
+        if ruling.fields and outcome is Outcome.DONE and response.body is not None:
+            response.body = {**response.body, **ruling.fields}
         response.added_labels = ruling.labels
         if isinstance(answer, RuleReply) and replies:
             _encode(request, answer, ruling)

@@ -15,6 +15,7 @@ from fakeserver.rules import (
     close,
     delay,
     error,
+    fields,
     label,
     let_pass,
     reply,
@@ -102,6 +103,21 @@ def test_an_overload_error_hints_at_the_backoff_as_a_server_s_own_does() -> None
         assert (await talker.fails(FIND))["baseBackoffMS"] == 100
 
     play(scenario, ClusterSpec.replica_set(1, profile="9.0"))
+
+
+def test_fields_of_a_reply_are_the_rule_s_and_those_of_an_error_the_server_s() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, control = await deployment.connect(), deployment.cluster.control
+        usual = await talker.ok({"hello": 1})
+        control.when("hello").then(fields(maxWriteBatchSize=2, strange=True))
+        control.when("insert").then(fields(n=7))
+        told = await talker.ok({"hello": 1})
+        assert (told["maxWriteBatchSize"], told["strange"]) == (2, True)
+        assert told["maxBsonObjectSize"] == usual["maxBsonObjectSize"]
+        assert (await talker.ok(INSERT))["n"] == 7
+        assert "n" not in await talker.fails({**INSERT, "documents": []})
+
+    play(scenario)
 
 
 def test_a_delay_comes_before_the_answer_and_holds_up_one_connection() -> None:
