@@ -25,6 +25,10 @@ class FilePath(click.Path):
     def __init__(self, *, dir_okay: bool = True, file_okay: bool = True) -> None:
         super().__init__(path_type=Path, dir_okay=dir_okay, file_okay=file_okay)
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:  # noqa: ARG002 - click's signature
+        """Return what help texts call it: a folder, not a directory."""
+        return "FOLDER" if not self.file_okay else None
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not str(value):
             self.fail("the name of a file is empty", param, ctx)
@@ -71,6 +75,10 @@ class Count(click.IntRange):
     def __init__(self, least: int, most: int = MOST_COUNT) -> None:
         super().__init__(min=least, max=most)
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+        """Return what help texts call it; the range stands behind the text."""
+        return "N"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return int(super().convert(value, param, ctx))
 
@@ -78,7 +86,7 @@ class Count(click.IntRange):
 class SeedNumber(click.ParamType[int]):
     """A whole number of 64 bits."""
 
-    name = "INTEGER"
+    name = "N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:

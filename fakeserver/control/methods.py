@@ -98,7 +98,7 @@ class Methods(ServerMethods):
         return self.perform("seed", {"namespace": namespace, "documents": documents})
 
     def drop(self, namespace: str) -> VerbOutcome:
-        """Drop a collection, or all of a database. `reset` undoes it.
+        """Drop a collection, or all of a database, for good unless a snapshot has it. `restore` undoes it.
 
         namespace: a collection, `database.collection`, or a whole database
         """

@@ -39,6 +39,8 @@ _TOLD: Final = "verdict"
 """The verb whose answer has lines for a reader."""
 _STATE: Final = "state"
 """The verb whose answer has the address of the page, and empty fields, which only programs want."""
+_DRASTIC: Final = {"reset": "pushbackd reset", "restore": "pushbackd data restore NAME"}
+"""The command lines of verbs that undo more than one other verb."""
 _PREFIX: Final = "verb_"
 """Begins the names of the parameters that are arguments of a verb: one of them may be called `id`."""
 
@@ -239,7 +241,11 @@ def _telling(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a state that say something."""
     said = {name: value for name, value in state.items() if value}
     said["servers"] = [
-        {name: server[name] for name in server if name == "connections" or _says_something(server[name])}
+        {
+            name: _with_unit(name, value)
+            for name, value in server.items()
+            if name == "connections" or _says_something(value)
+        }
         for server in state["servers"]
     ]
     return said
@@ -247,6 +253,21 @@ def _telling(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _says_something(value: Any) -> bool:
     return any(value.values()) if isinstance(value, dict) else bool(value)
+
+
+def _with_unit(name: str, value: Any) -> Any:
+    """Return a field of a server's state with its unit, where that is a time or a rate."""
+    if name in {"slow", "lag", "frozen"}:
+        return f"{value:.3g}s" if value >= 1 else f"{1000 * value:.3g}ms"
+    if name == "limits":
+        return {limited: f"{rate:g}/s" for limited, rate in value.items()}
+    if name == "serviceTime":
+        return {
+            "time": _with_unit("slow", value["seconds"]),
+            "atWork": value["atWork"],
+            "peak": value["peak"],
+        }
+    return value
 
 
 def _follow(
@@ -315,8 +336,8 @@ def undoing_of(verb: Verb, arguments: Mapping[str, Any], result: Mapping[str, An
 
     What the undoing needs and the arguments do not say, stands there by its name, in capitals.
     """
-    if verb.undone_by == "reset":
-        return "pushbackd reset"
+    if verb.undone_by in _DRASTIC:
+        return _DRASTIC[verb.undone_by]
     if verb.reads or why_not_undone(verb):
         return ""
     name, needed = undo_of(verb, arguments, result)
@@ -356,7 +377,7 @@ def _tell_what_holds(
 ) -> None:
     """Print what is in force from now on, and the command that ends it; nothing for a verb that ends."""
     undoing = undoing_of(verb, arguments, result)
-    if not undoing or verb.undone_by == "reset" or is_undoing(verb, arguments):
+    if not undoing or verb.undone_by in _DRASTIC or is_undoing(verb, arguments):
         return
     defaults = {each.name: each.default for each in verb.arguments if not each.is_required}
     named = {key: result[key] for key in ("node",) if key in result}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fakeserver.assembly.description import describe
-from fakeserver.cli.values import OneOf
+from fakeserver.cli.values import OneOf, ScenarioName
 from fakeserver.deployment.spec import Topology, topology_name
 from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
 from harness.commands.output import bad_input, check_command
@@ -62,16 +62,20 @@ _JOBS_MAX: Final = 64
     show_default=True,
     help="Kind of deployment.",
 )
-@click.option("--scenario", metavar="FILE", help="Scenario for servers, with the deployment and its data.")
+@click.option(
+    "--scenario", type=ScenarioName(), help="Scenario for servers, with the deployment and its data."
+)
 @click.option("--singles", is_flag=True, help="Try single faults only, and no pairs of them.")
-@click.option("--first", "-x", is_flag=True, help="End with the first bug.")
+@click.option("--exitfirst", "--first", "first", "-x", is_flag=True, help="End with the first bug.")
 @click.option(
     "--memory", type=FilePath(dir_okay=False), help="File that remembers trials: failed first, held last."
 )
-@click.option("--json", "json_file", type=FilePath(dir_okay=False), help="Write the report as JSON.")
+@click.option(
+    "--results", "--json", "json_file", type=FilePath(dir_okay=False), help="Write the report as JSON."
+)
 @click.option("--junit", "junit_file", type=FilePath(dir_okay=False), help="Write the trials as JUnit's XML.")
 @click.option(
-    "--page", "page_file", type=FilePath(dir_okay=False), help="Write the report as a page of HTML."
+    "--html", "--page", "page_file", type=FilePath(dir_okay=False), help="Write the report as a page of HTML."
 )
 @click.option(
     "--write", "folder", type=FilePath(file_okay=False), help="Write a test and a scenario for each bug here."

@@ -36,8 +36,21 @@ def compact(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as people read it: of a fraction, thousandths."""
-    return f"{round(value, 3):g}" if isinstance(value, float) else compact(value)
+    """Return a value as people read it: thousandths of a fraction, lists and flat documents in words.
+
+    What is nested stays JSON, as commands take it.
+    """
+    if isinstance(value, float):
+        return f"{round(value, 3):g}"
+    if (
+        isinstance(value, dict)
+        and value
+        and not any(isinstance(each, dict | list) for each in value.values())
+    ):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    if isinstance(value, list) and value and all(isinstance(each, str | int | float) for each in value):
+        return ", ".join(map(_shown, value))
+    return "none" if value in ([], {}) else compact(value)
 
 
 def table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> list[str]:

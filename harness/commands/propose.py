@@ -79,7 +79,11 @@ if TYPE_CHECKING:
     "--out", type=FilePath(file_okay=False), metavar="FOLDER", help="Folder to write for a pull request."
 )
 @click.option(
-    "--json", "json_file", type=FilePath(dir_okay=False), help="Write the outcome as JSON to this file."
+    "--results",
+    "--json",
+    "json_file",
+    type=FilePath(dir_okay=False),
+    help="Write the outcome as JSON to this file.",
 )
 @click.option("--jobs", type=Jobs(), default="auto", show_default=True, help="Number of processes.")
 @seed_option

@@ -55,7 +55,7 @@ class Kind(Enum):
     """Seconds, in a field that is called so; or a time with its unit."""
     RATE = "RATE"
     """A rate with its unit: `20/s`, `100/min`."""
-    COUNT = "COUNT"
+    COUNT = "N"
     """A whole number, not negative."""
     NUMBER = "NUMBER"
     """A number, not negative."""

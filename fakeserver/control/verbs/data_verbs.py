@@ -106,8 +106,8 @@ VERBS: Final = (
         "data drop",
         (Argument("namespace", Kind.TEXT, "a collection, `database.collection`, or a whole database"),),
         _drop,
-        "Drop a collection, or all of a database.",
-        undone_by="reset",
+        "Drop a collection, or all of a database, for good unless a snapshot has it.",
+        undone_by="restore",
         example="data drop shop.orders",
     ),
     Verb(
@@ -165,8 +165,10 @@ class ServerState(TypedDict):
     """Whether no client reaches it."""
     limits: dict[str, float]
     """The rates of `requests` and `connections` a second, where they are limited."""
-    serviceTime: dict[str, int]
-    """The commands `atWork`, and their `peak`; both 0 without a service time."""
+    tickets: dict[str, int]
+    """The most operations at work at a time, `read` and `write`; empty where the server finds them itself."""
+    serviceTime: dict[str, float]
+    """The `seconds` of a command alone, the commands `atWork`, and their `peak`; 0 without a service time."""
     failPoints: list[str]
     """The names of those that are on."""
 
@@ -220,6 +222,7 @@ def _server(node: Node) -> ServerState:
         "island": member.island,
         "cutOff": node.outages.is_cut_off,
         "limits": _limits(node),
+        "tickets": _tickets(node),
         "serviceTime": _service_time(node),
         "failPoints": list(node.fail_points.active),
     }
@@ -237,10 +240,19 @@ def _limits(node: Node) -> Document:
     return {name: rate for name, rate in on.items() if rate < INT32_MAX}
 
 
-def _service_time(node: Node) -> dict[str, int]:
-    """Return the commands that take a service time now, and the most at a time so far."""
+def _tickets(node: Node) -> dict[str, int]:
+    """Return the tickets where their number is set: a server that probes for it shows none."""
+    execution = node.admission.execution
+    if node.is_mongos or not execution.is_fixed:
+        return {}
+    return {"read": execution.read.size, "write": execution.write.size}
+
+
+def _service_time(node: Node) -> dict[str, float]:
+    """Return the service time, the commands that take it now, and the most at a time so far."""
     service = node.admission.service
-    return {"atWork": service.concurrency, "peak": service.peak}
+    seconds = float(node.parameters["serviceTimeBaseMillis"]) / 1000
+    return {"seconds": seconds, "atWork": service.concurrency, "peak": service.peak}
 
 
 STATE_VERBS: Final = (

@@ -60,6 +60,8 @@ def test_settings_reach_the_servers_that_are_named_and_no_others() -> None:
         control, nodes = deployment.cluster.control, deployment.cluster.nodes
         control.tickets(read=3, nodes=["node1", "secondary"])
         assert [node.parameters[_READ] for node in nodes] == [128, 3, 128]
+        states = control.state()["servers"]
+        assert [state["tickets"] for state in states] == [{}, {"read": 3, "write": 128}, {}]
         assert nodes[1].parameters[_ALGORITHM] == "fixedConcurrentTransactions"
         control.tickets(off=True)
         assert {(node.parameters[_READ], node.parameters[_ALGORITHM]) for node in nodes} == {
@@ -88,13 +90,13 @@ def test_the_state_shows_the_commands_at_work_and_the_most_at_a_time() -> None:
     async def scenario(deployment: Deployment) -> None:
         control = deployment.cluster.control
         talkers = [await deployment.connect() for _ in range(3)]
-        assert control.state()["servers"][0]["serviceTime"] == {"atWork": 0, "peak": 0}
+        assert control.state()["servers"][0]["serviceTime"] == {"seconds": 0, "atWork": 0, "peak": 0}
         control.service_time("1s")
         asked = [asyncio.create_task(talker.ok(FIND)) for talker in talkers]
         await deployment.sleep(0.5)
-        assert control.state()["servers"][0]["serviceTime"] == {"atWork": 3, "peak": 3}
+        assert control.state()["servers"][0]["serviceTime"] == {"seconds": 1, "atWork": 3, "peak": 3}
         await asyncio.gather(*asked)
-        assert control.state()["servers"][0]["serviceTime"] == {"atWork": 0, "peak": 3}
+        assert control.state()["servers"][0]["serviceTime"] == {"seconds": 1, "atWork": 0, "peak": 3}
 
     play(scenario)
 

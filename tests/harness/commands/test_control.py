@@ -80,6 +80,25 @@ def test_people_read_thousandths_and_programs_all_digits(capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out) == document
 
 
+def test_people_read_the_state_in_words_with_units(server: BackgroundCluster) -> None:
+    in_force = {
+        ("limits", "--requests", "20/s", "--connections", "5/s"): "requests 20/s, connections 5/s",
+        ("limits", "tickets", "--read", "3", "--write", "2"): "read 3, write 2",
+        ("limits", "service-time", "20ms"): "time 20ms, atWork 0, peak 0",
+        ("node", "slow", "node1", "--seconds", "200ms"): "  200ms",
+        ("node", "lag", "node1", "--seconds", "1m30s"): "  90s",
+        ("fail-point", "set", "waitInHello"): "waitInHello",
+    }
+    assert run("limits", "--requests", "20/s", "--nodes", "node0,node1").stdout == "nodes: node0, node1\n"
+    for words in in_force:
+        assert run(*words).exit_code == ExitCode.PASSED
+    shown = run("state").stdout
+    run("reset")
+    assert [text for text in in_force.values() if text not in shown] == []
+    assert not set('{["') & set(shown)
+    assert "limits" not in run("state").stdout
+
+
 def test_the_journal_is_printed_without_a_subcommand_and_has_some(server: BackgroundCluster) -> None:
     run("node", "restart", "node1")
     printed = run("journal")

@@ -106,6 +106,26 @@ def test_a_time_is_called_one_and_its_default_has_a_unit(
     assert not isinstance(default, str | float) or re.fullmatch(r"[\d.]+[a-z]+", str(default))
 
 
+@pytest.mark.parametrize(("words", "context"), COMMANDS, ids=IDS)
+def test_a_value_is_called_by_one_word_everywhere(words: Sequence[str], context: click.Context) -> None:
+    valued = [each for each in context.command.get_params(context) if not getattr(each, "count", False)]
+    named = {each.make_metavar(context) for each in valued}
+    assert not named & {"INTEGER", "INTEGER RANGE", "COUNT", "FLOAT", "DIRECTORY"}
+
+
+ONE_NAME = {"--page": "--html", "--json": "--results", "--first": "--exitfirst", "--version": "--profile"}
+"""What stood alone somewhere, and what all commands call it."""
+
+
+@pytest.mark.parametrize(("words", "context", "option"), OPTIONS, ids=OF_OPTIONS)
+def test_an_option_has_the_name_that_other_commands_have_for_it(
+    words: Sequence[str], context: click.Context, option: click.Option
+) -> None:
+    if option.is_flag and "--first" not in option.opts:
+        return
+    assert [now for once, now in ONE_NAME.items() if once in option.opts and now not in option.opts] == []
+
+
 FINITE = [
     (words, context, each)
     for words, context in COMMANDS

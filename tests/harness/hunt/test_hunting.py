@@ -74,9 +74,9 @@ def test_a_command_that_fails_without_a_fault_is_not_hunted() -> None:
 def test_what_was_found_is_written_for_programs_and_kept_by_a_test(tmp_path: Path) -> None:
     report, page, memory, folder = (tmp_path / name for name in ("r.json", "p.html", "m.json", "kept"))
     files = [
-        "--json",
+        "--results",
         report,
-        "--page",
+        "--html",
         page,
         "--memory",
         memory,

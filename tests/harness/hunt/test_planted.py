@@ -123,7 +123,7 @@ def hunted(planted: Planted, report: Path, variables: Mapping[str, str]) -> dict
     command, more = command_of(planted.file)
     given = ["--invariants", str(APPLICATIONS / planted.needs)] if planted.needs else []
     end = ["--first", "--budget", BUDGET] if variables else ["--budget", TWIN_BUDGET]
-    words = [sys.executable, "-m", "harness", "hunt", *end, "--json", str(report), *given, "--"]
+    words = [sys.executable, "-m", "harness", "hunt", *end, "--results", str(report), *given, "--"]
     environment = {**os.environ, **variables, **more}
     done = subprocess.run([*words, *command], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
