@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 from fakeserver.assembly import spec_of, start
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -139,7 +140,11 @@ class BackgroundCluster:
         def perform() -> VerbOutcome:
             return self.cluster.control.perform(name, arguments)
 
-        return perform() if self._is_own_thread else self.run(perform)
+        try:
+            return perform() if self._is_own_thread else self.run(perform)
+        except ControlError as error:
+            # What is wrong stands in the caller's line: how it came here over the loop explains nothing.
+            raise error.with_traceback(None) from None
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the deployment's loop and return its result, or raise what it raised.

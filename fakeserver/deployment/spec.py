@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from fakeserver.profile import DEFAULT_PROFILE, Profile
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
 class TlsMode(StrEnum):
@@ -121,6 +121,12 @@ class MemberSpec:
 
     def __post_init__(self) -> None:
         """Refuse a member that a configuration cannot hold, with a message that names the field."""
+        for name, kind in (("priority", float), ("votes", int), ("delay", int)):
+            value = getattr(self, name)
+            if not _is_a(value, kind) and (name, value) != ("priority", None):
+                raise TypeError(f"{name} must be {_WORDS[kind]}, not {value!r}")
+        if not isinstance(self.tags, Mapping):
+            raise TypeError(f"tags must be a document, not {self.tags!r}")
         if self.votes not in {0, 1}:
             raise ValueError(f"votes must be 0 or 1, not {self.votes}")
         if self.delay < 0:

@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +108,10 @@ def test_a_mistaken_fault_is_refused(
     cluster: BackgroundCluster, arguments: dict[str, Any], message: str
 ) -> None:
     commands = arguments.pop("commands")
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=re.escape(message)) as raised:
         cluster.fail_command(*commands, **arguments)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert shown.count('  File "') <= 4, shown
 
 
 def test_a_fault_on_a_sharded_cluster_meets_what_clients_send() -> None:

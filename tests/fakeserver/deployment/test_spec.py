@@ -42,6 +42,22 @@ def test_a_value_of_another_kind_is_refused_by_the_name_of_its_field(
         ClusterSpec(**facts)
 
 
+@pytest.mark.parametrize(
+    ("facts", "refusal"),
+    [
+        ({"priority": "2"}, "priority must be a number, not '2'"),
+        ({"votes": True}, "votes must be a whole number, not True"),
+        ({"delay": "5s"}, "delay must be a whole number, not '5s'"),
+        ({"tags": ["east"]}, "tags must be a document, not ['east']"),
+    ],
+)
+def test_a_value_of_a_member_that_is_of_another_kind_is_refused_by_the_name_of_its_field(
+    facts: dict[str, Any], refusal: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(refusal)}"):
+        MemberSpec(**facts)
+
+
 def test_lists_and_names_are_taken_for_tuples_and_topologies() -> None:
     user = UserSpec("ann", "secret")
     spec = ClusterSpec(
