@@ -12,6 +12,7 @@ application may fail is for its own tests to say.
 from __future__ import annotations
 
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.deployment.records.journal import folded
@@ -306,45 +307,47 @@ _HEAD: Final = (
 )
 
 _STYLE: Final = """
-:root { color-scheme: light dark; --text: #1c2733; --dim: #5b6875; --line: #d9dfe5; --back: #ffffff;
-  --error: #b3261e; --event: #0b5c8a; }
-@media (prefers-color-scheme: dark) { :root { --text: #e6eaee; --dim: #a3afba; --line: #33414e;
-  --back: #12181e; --error: #ff9d94; --event: #8fcdf2; } }
-body { margin: 0 auto; padding: 1rem; max-width: 70rem; font: 15px/1.5 system-ui, sans-serif;
-  color: var(--text); background: var(--back); }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 13px; }
-table { border-collapse: collapse; width: 100%; font-size: 13px; }
+* { box-sizing: border-box; }
+body { margin: 0; font: 14px/1.5 var(--sans); color: var(--ink); background: var(--ground); }
+header, main { padding: 1rem 1.5rem 0; } main { padding-bottom: 3rem; }
+h1 { margin: 0; font-size: 1.5rem; } h2 { margin: 0 0 .6rem; font-size: 1.05rem; }
+section { padding: .9rem 1.1rem; margin-bottom: 1rem; border: 1px solid var(--line); border-radius: 12px;
+  background: var(--paper); box-shadow: var(--shadow); }
+pre { margin: 0; font: 12.5px/1.5 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .6rem .25rem 0;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
-th:first-child, td:first-child { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.dim { color: var(--dim); } .error { color: var(--error); } .event { color: var(--event); }
-@media (max-width: 40rem) { .wide { display: none; } }
+  border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:last-child, td:last-child { width: 100%; white-space: normal; overflow-wrap: anywhere; }
+th:first-child, td:first-child { text-align: right; }
+.dim { color: var(--quiet); } .error { color: var(--bad); } .event { color: var(--link); }
+@media (max-width: 40rem) { .wide { display: none; } header, main { padding: .8rem .6rem 0; } }
 """
 
 
 def trace_page(title: str, verdict: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> str:
     """Return the page of a run, made of its verdict and of the records of its journal as documents."""
     kept, left_out = folded(documents, MOST_ROWS)
+    palette = (files("fakeserver") / "control" / "web" / "page" / "palette.css").read_text(encoding="utf-8")
     outcome = "as expected" if verdict["asExpected"] else "not as expected"
     parts = [
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>",
-        f"<h1>{escape(title)}: {outcome}</h1>",
-        f"<pre>{escape(chr(10).join(verdict['lines']))}</pre>",
-        "<h2>What happened</h2>",
+        f"<title>{escape(title)}</title><style>{palette}{_STYLE}</style></head><body>",
+        f"<header><h1>{escape(title)}: {outcome}</h1></header><main>",
+        f"<section><h2>Verdict</h2><pre>{escape(chr(10).join(verdict['lines']))}</pre></section>",
+        "<section><h2>What happened</h2>",
         f'<p class="dim">{_legend(kept, left_out)}</p>',
         f"<table><thead><tr>{_HEAD}</tr></thead><tbody>",
         *_rows(kept),
-        "</tbody></table></main></body></html>\n",
+        "</tbody></table></section></main></body></html>\n",
     ]
     return "\n".join(parts)
 
 
 def _legend(kept: Sequence[Fold], left_out: int) -> str:
     more = f", {left_out} records left out" if left_out else ""
-    return f"{len(kept)} rows{more}. Requests that failed begin with ✗, faults and verbs with ●."
+    rows = "1 row" if len(kept) == 1 else f"{len(kept)} rows"
+    return f"{rows}{more}. Requests that failed begin with ✗, faults and verbs with ●."
 
 
 def _rows(folds: Sequence[Fold]) -> Iterator[str]:

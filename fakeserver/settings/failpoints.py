@@ -42,6 +42,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bson import json_util
+
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import type_name, whole
 from fakeserver.waiting.bell import Bell
@@ -165,7 +167,10 @@ class FailPointUse:
 
     def __str__(self) -> str:
         """As a reader knows it: the name, and what it was about."""
-        return f"fail point {self.name} {dict(self.data)}" if self.data else f"fail point {self.name}"
+        if not self.data:
+            return f"fail point {self.name}"
+        data = json_util.dumps(self.data, json_options=json_util.RELAXED_JSON_OPTIONS, ensure_ascii=False)
+        return f"fail point {self.name} {data}"
 
 
 class FailPointUses:

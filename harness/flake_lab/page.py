@@ -122,7 +122,8 @@ def _reasons(case: RepeatedCase) -> Iterator[str]:
         f"<p>Failed in {failed} of {case.rate.runs} runs: {case.rate.rate:.1%} passed,"
         f" {low:.1%} to {high:.1%} with 95 % confidence.</p>\n<h3>Reasons</h3>\n<ul>"
     )
-    yield from (f"<li>{count} times: {_text(reason)}</li>" for reason, count in case.reasons.most_common())
+    counted = case.reasons.most_common()
+    yield from (f"<li>{count} time{'s' * (count != 1)}: {_text(reason)}</li>" for reason, count in counted)
     yield "</ul>\n"
 
 

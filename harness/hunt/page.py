@@ -56,7 +56,7 @@ def build(report: Report, command: str) -> str:
     signs = ", ".join(f"{sign} {word}" for word, sign in _SIGNS.items())
     sections = [
         frame.section("The hunt", f"<pre>{escaped(command)}</pre>"),
-        *(_bug(bug, command) for bug in report.confirmed),
+        *(_bug(bug, command, number) for number, bug in enumerate(report.confirmed, 1)),
         frame.section("Places and faults", frame.paragraph(f"{signs}; empty: not tried."), *_matrix(report)),
     ]
     return frame.page(
@@ -67,22 +67,22 @@ def build(report: Report, command: str) -> str:
     )
 
 
-def _bug(bug: Bug, command: str) -> str:
+def _bug(bug: Bug, command: str, number: int) -> str:
     told = "".join(f"<li>{escaped(each)}</li>" for each in [*bug.trial.judgement.story, bug.finding.words])
     again = escaped(repeating(bug, command))
     return frame.section(
-        f"{bug.cause.kind.value} ({bug.rate})", f"<ol>{told}</ol><pre>{again}</pre>", _trace(bug)
+        f"{bug.cause.kind.value} ({bug.rate})", f"<ol>{told}</ol><pre>{again}</pre>", _trace(bug, number)
     )
 
 
-def _trace(bug: Bug) -> str:
+def _trace(bug: Bug, number: int) -> str:
     """Return the picture of a trial: application on the left, servers on the right, time downwards."""
     rows = "".join(map(_step, bug.trial.judgement.trace))
     head = "".join(
         f'<th scope="col">{name}</th>' for name in ("seconds", "application asks", "", "servers answer")
     )
     table = f'<table class="trace"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    shown = frame.scrolling(table, label="What happened")
+    shown = frame.scrolling(table, label=f"What happened, bug {number}")
     return f"<details><summary>What happened, request by request</summary>{shown}</details>"
 
 

@@ -271,7 +271,7 @@ def table(report: Mapping[str, Any]) -> str:
 
 
 _PRESSED: Final = "under a load that never lets up"
-_HEADINGS: Final = ("start", "rule", "tickets", "of best", "operations/s", "of best")
+_HEADINGS: Final = ("start", "rule", "tickets", "of best", "operations/s", "of best rate")
 
 
 def _setting(report: Mapping[str, Any]) -> str:

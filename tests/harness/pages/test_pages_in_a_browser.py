@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 from browsing import DESK, MISSING, MISSING_AXE, PHONE, Page, browser
+from hunted import CLEAN, outcome
 from made_results import REAL, VIRTUAL, every_status, failed, result, retried
 from made_trials import trial
 
-from fakeserver import ClusterSpec
+from fakeserver import BackgroundCluster, ClusterSpec
 from fakeserver.deployment.records.operations import OperationTotals
 from harness.authoring.mutants import page as mutants_page
 from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.cli import cli
 from harness.flake_lab.cases import RepeatedCase
 from harness.flake_lab.page import page as lab_page
+from harness.hunt import page as hunt_page
+from harness.hunt.hunting import Hunt
+from harness.hunt.planning import Facts
+from harness.hunt.wishes import Wishes
 from harness.overload import defences, probing
 from harness.overload.drill import Drill, Summary
 from harness.overload.operations import SecondOfTotals
@@ -41,6 +46,9 @@ from harness.sim.sweep.summary import page as sweep_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from harness.hunt.trial import Outcome
+    from harness.hunt.wire import Strike
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -160,12 +168,35 @@ def flake_lab(path: Path) -> None:
     path.write_text(lab_page([case], VIRTUAL.settings, created="2026-11-27 20:00 UTC"))
 
 
+def hunted_through(path: Path) -> None:
+    def run(strikes: tuple[Strike, ...], _: float, number: int) -> Outcome:
+        if not strikes:
+            return outcome()
+        fault = strikes[0].fault.name
+        # A place in the middle of the faults, so that a page has every sign of its matrix.
+        applied_twice = {**CLEAN, "shop.orders": [{"_id": 1}, {"_id": 2}]}
+        found: dict[str, Any] = {"contents": applied_twice} if number % 3 == 0 else {}
+        return outcome(fault, strikes[0].place, code=number % 2, **found)
+
+    facts = Facts(is_replica_set=True, reads_secondaries=True)
+    report = Hunt(run, facts, Wishes(60.0, pairs=False), lambda _: None).run()
+    assert report.confirmed
+    hunt_page.write(path, report, "npm test")
+
+
+def traced(path: Path) -> None:
+    with BackgroundCluster(ClusterSpec.standalone()) as server:
+        server.fail_command("insert", error_code=96)
+        path.write_text(server.control.trace_page("exec"))
+
+
 PAGES: dict[str, Callable[[Path], None]] = {
     "conform": conformance,
     "drill": drilled,
     "drivers": drivers,
     "explain": explained,
     "govern": governed,
+    "hunt": hunted_through,
     "mutants": mutants,
     "report": conformance,
     "simulate article": article,
@@ -178,7 +209,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
 }
 """By the command that writes it."""
 
-MAKERS = {make.__name__: make for make in (*PAGES.values(), flake_lab)}
+MAKERS = {make.__name__: make for make in (*PAGES.values(), flake_lab, traced)}
 """With those that a command writes in another mode."""
 
 
