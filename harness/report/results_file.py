@@ -201,7 +201,11 @@ def _schema_of(hint: Any) -> dict[str, Any]:
     if get_origin(hint) in (UnionType, Union):
         return {"anyOf": [_schema_of(each) for each in get_args(hint)]}
     if get_origin(hint) is tuple:
-        return {"type": "array", "items": _schema_of(get_args(hint)[0])}
+        first, *others = get_args(hint)
+        if others == [Ellipsis]:
+            return {"type": "array", "items": _schema_of(first)}
+        fields = [_schema_of(each) for each in (first, *others)]
+        return {"type": "array", "prefixItems": fields, "items": False, "minItems": len(fields)}
     if issubclass(hint, StrEnum):
         return {"enum": [str(each) for each in hint]}
     return {"type": _JSON_TYPES[hint]} if hint in _JSON_TYPES else _schema_of_record(hint)

@@ -40,6 +40,7 @@ _COLUMNS = tuple(ResultStatus)
 _FILES_SHOWN = 30
 """How many files of a run have a row each; of more, their specifications do, in every table."""
 
+_NEVER_MET_SHOWN = 8
 _MOMENTS_SHOWN = 60
 _TIMELINES_SHOWN = 5
 """After so many failures, timelines bury the messages; `pushbackd explain` shows any of them."""
@@ -92,10 +93,15 @@ def report(results: Sequence[Result], settings: Settings, style: Style) -> Itera
 
 
 def script_lines(results: Iterable[Result], settings: Settings) -> Iterator[str]:
-    """Yield the verdict on a scenario for servers: what of it happened in the cases, and what in none."""
-    if not settings.server_scenario:
-        return
+    """Yield the verdict on what servers were told to do: by a scenario for them, or by the cases themselves.
+
+    Of a scenario it says what happened in the cases, and what in none; of the fail points of cases that
+    passed, those that no request met: such a case has not tested what it says.
+    """
     cases = [result for result in results if result.script]
+    if not settings.server_scenario:
+        yield from _fail_point_lines([each for each in cases if each.status is ResultStatus.PASSED])
+        return
     counts: Counter[str] = Counter()
     never: dict[str, str] = {}
     for name, hits, what in (each for result in cases for each in result.script):
@@ -111,6 +117,22 @@ def script_lines(results: Iterable[Result], settings: Settings) -> Iterator[str]
     yield f"verdict on {where}: {'; '.join(head) or 'nothing of it happened'}"
     for what in missing:
         yield click.style(f"  never met in any case: {what}", fg="yellow")
+
+
+def _fail_point_lines(cases: Sequence[Result]) -> Iterator[str]:
+    uses = [(hits, what, case) for case in cases for _, hits, what in case.script]
+    if not uses:
+        return
+    never = dict.fromkeys(
+        f"{what}, in {case.id}  [{case.adapter}, {case.topology}]" for hits, what, case in uses if not hits
+    )
+    head = f"{_number_of(sum(hits > 0 for hits, _, _ in uses), 'fail point')} met"
+    told = f"; {len(never)} never met" if never else ""
+    yield f"verdict on {_number_of(len(cases), 'case')} with fail points that passed: {head}{told}"
+    shown = list(never)[:_NEVER_MET_SHOWN]
+    yield from (click.style(f"  never met: {what}", fg="yellow") for what in shown)
+    if len(never) > len(shown):
+        yield click.style(f"  … {len(never) - len(shown)} more never met", fg="yellow")
 
 
 def _number_of(count: int, noun: str) -> str:

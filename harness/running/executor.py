@@ -399,16 +399,17 @@ def _defect() -> CaseOutcome:
 
 
 def _with_script(result: Result, deployment: Deployment, settings: Settings) -> Result:
-    """Return a result with what became of the scenario for servers, where there is one and the case ran.
+    """Return a result with what became of the faults of its case, if that ran on servers of ours.
 
-    Fail points are left out: test scenarios set them, and judge them themselves.
+    They are those of the scenario for servers, or without one the fail points that the case has set.
     """
-    if (
-        not settings.server_scenario
-        or result.status is ResultStatus.SKIPPED
-        or not isinstance(deployment, EmbeddedDeployment)
-    ):
+    if result.status is ResultStatus.SKIPPED or not isinstance(deployment, EmbeddedDeployment):
         return result
+    if not settings.server_scenario:
+        uses = deployment.cluster.fail_point_uses
+        met = tuple((use.name, use.hits or int(use.is_met), str(use)) for use in uses)
+        uses.forget()  # the next case on these servers has its own
+        return replace(result, script=met) if met else result
     verdict = deployment.cluster.control.perform("verdict")
     judged = (*verdict["met"], *verdict["neverMet"])
     happened = [

@@ -41,6 +41,35 @@ timeline:
 """
 
 
+MISTYPED = """\
+description: orders
+schemaVersion: "1.0"
+createEntities:
+  - client: {id: client}
+  - database: {id: db, client: client, databaseName: shop}
+  - collection: {id: orders, database: db, collectionName: orders}
+tests:
+  - &case
+    description: the count meets its fault
+    operations:
+      - &failing
+        name: failPoint
+        object: testRunner
+        arguments:
+          client: client
+          failPoint: &fault
+            configureFailPoint: failCommand
+            mode: {times: 1}
+            data: {failCommands: [aggregate], errorCode: 96}
+      - {name: countDocuments, object: orders, arguments: {filter: {}}, expectError: {errorCode: 96}}
+  - description: the fault is for another command
+    operations:
+      - <<: *failing
+        arguments: {client: client, failPoint: {<<: *fault, data: {failCommands: [find], errorCode: 96}}}
+      - {name: countDocuments, object: orders, arguments: {filter: {}}, expectResult: 0}
+"""
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
     tests, servers = tmp_path / "orders.yml", tmp_path / "servers.yml"
@@ -131,3 +160,21 @@ def test_servers_by_uri_have_no_scenario(files: tuple[str, str]) -> None:
     run = CliRunner().invoke(cli, ["conform", files[0], "--server-scenario", "x.yml", "--uri", "mongodb://a"])
     assert run.exit_code == ExitCode.BAD_INPUT
     assert "--server-scenario: not with --uri, because it is for fake servers" in run.output
+
+
+@pytest.mark.parametrize("repeated", [(), ("--repeat", "2")], ids=" ".join)
+@pytest.mark.parametrize("time", ["virtual", "real"])
+def test_a_case_that_passes_without_its_fail_point_is_told(
+    tmp_path: Path, repeated: tuple[str, ...], time: str
+) -> None:
+    tests = tmp_path / "orders.yml"
+    tests.write_text(MISTYPED)
+    arguments = ["conform", str(tests), "--topology", "single", "--time", time, "--jobs", "1", *repeated]
+    run = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    verdict, never, total = run.output.splitlines()[-3:]
+    assert verdict == "verdict on 2 cases with fail points that passed: 1 fail point met; 1 never met"
+    assert never.startswith(
+        '  never met: fail point failCommand {"failCommands": ["find"], "errorCode": 96}, in'
+    )
+    assert "the fault is for another command" in never
+    assert total.startswith("2 passed")
