@@ -19,6 +19,7 @@ from pymongo.errors import PyMongoError
 from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.deployment.spec import ClusterSpec
 from harness.overload.operations import FoldedRecord
+from harness.report.fitting import echo
 from harness.running import interruption
 from mongowire.system import SystemClock, TcpNetwork
 
@@ -65,7 +66,7 @@ def _introduce(page: str, uri: str) -> None:
     click.echo(f"A shop orders from {uri}")
     click.echo(f"Live page: {page}\n\nOn the page, click")
     for number, each in enumerate(_TO_CLICK, 1):
-        click.echo(f"  {number}. {each}")
+        echo(f"  {number}. {each}")
     click.echo("\nCtrl-C ends it.\n")
 
 
