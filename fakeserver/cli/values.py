@@ -25,9 +25,9 @@ class FilePath(click.Path):
     def __init__(self, *, dir_okay: bool = True, file_okay: bool = True) -> None:
         super().__init__(path_type=Path, dir_okay=dir_okay, file_okay=file_okay)
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:  # noqa: ARG002 - click's signature
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """Return what help texts call it: a folder, not a directory."""
-        return "FOLDER" if not self.file_okay else None
+        return super().get_metavar(param, ctx) if self.file_okay else "FOLDER"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not str(value):
@@ -75,9 +75,9 @@ class Count(click.IntRange):
     def __init__(self, least: int, most: int = MOST_COUNT) -> None:
         super().__init__(min=least, max=most)
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return what help texts call it; the range stands behind the text."""
-        return "N"
+        return super().get_metavar(param, ctx) or "N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return int(super().convert(value, param, ctx))
