@@ -119,7 +119,7 @@ _LAST_HEARTBEATS = {
 _NO_CALLBACKS = "the driver has no withTransaction"
 
 
-_SHORT_RUNS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SHORT_RUNS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """What spares a virtual machine that ends after a minute a third of its work: one compiler, one collector."""
 
 
@@ -127,7 +127,7 @@ def _java(name: str, program: str, features: str, absent: Mapping[str, str]) -> 
     return Example(
         name,
         name,
-        ("java", *_SHORT_RUNS, "-cp", f"{BUILT / name}{os.pathsep}{BUILT / name / 'lib'}/*", program),
+        ("java", *SHORT_RUNS, "-cp", f"{BUILT / name}{os.pathsep}{BUILT / name / 'lib'}/*", program),
         _features(_EVENTS + _ENTITIES + "TIMEOUT_MS " + features),
         _needs_built("Java", name) or ("" if shutil.which("java") else "there is no java on this machine"),
         {**_LAST_HEARTBEATS, **absent},

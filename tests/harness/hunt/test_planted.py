@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from example_adapters import BUILT, JAVA, SHORT_RUNS
 from sizes import SIZES, size
 
 if TYPE_CHECKING:
@@ -90,27 +91,54 @@ PLANTED = (
     Planted("go/goroutine", ("documents",)),
     Planted("go/handler", ("documents", "twice")),
     Planted("go/conflict", ("fails",)),
+    Planted("java/Points.java", ("documents", "twice")),
+    Planted("java/Schedule.java", ("standstill",)),
+    Planted("java/Futures.java", ("documents",)),
+    Planted("java/Report.java", ("output",)),
 )
 
 
-@cache
-def built() -> Path:
-    """Compile the applications in Go, and return the folder of their programs; skip where that fails."""
+def _compiled(language: str, *words: str) -> Path:
+    """Compile the applications in a language, and return their folder; skip where that fails."""
     folder = Path(tempfile.mkdtemp(prefix="hunted-"))
-    words = ["go", "build", "-o", f"{folder}{os.sep}", "./..."]
+    here = APPLICATIONS / language
     try:
-        done = subprocess.run(words, cwd=APPLICATIONS / "go", capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [each.format(folder=f"{folder}{os.sep}") for each in words],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     except OSError:
-        pytest.skip("there is no go on this machine")
+        pytest.skip(f"there is no {words[0]} on this machine")
     if done.returncode:
-        pytest.skip(f"the applications in Go cannot be compiled here: {done.stderr}")
+        pytest.skip(f"the applications in {language} cannot be compiled here: {done.stderr}")
     return folder
+
+
+@cache
+def go_programs() -> Path:
+    return _compiled("go", "go", "build", "-o", "{folder}", "./...")
+
+
+@cache
+def java_classes() -> str:
+    """Return the class path of the applications in Java, which take the driver of the Java adapter."""
+    if JAVA.absent:
+        pytest.skip(JAVA.absent)
+    driver = f"{BUILT / 'java' / 'lib'}{os.sep}*"
+    sources = [path.name for path in sorted((APPLICATIONS / "java").glob("*.java"))]
+    folder = _compiled("java", "javac", "-d", "{folder}", "-cp", driver, *sources)
+    return f"{folder}{os.pathsep}{driver}"
 
 
 def command_of(file: str) -> tuple[list[str], dict[str, str]]:
     """Return the command of an application and its variables; skip where its language is missing."""
     if file.startswith("go/"):
-        return [str(built() / Path(file).name)], {}
+        return [str(go_programs() / Path(file).name)], {}
+    if file.endswith(".java"):
+        return ["java", *SHORT_RUNS, "-cp", java_classes(), Path(file).stem], {}
     if file.endswith(".py"):
         return [sys.executable, str(APPLICATIONS / file)], {}
     folders = os.environ.get("PUSHBACKD_NODE_MODULES")
