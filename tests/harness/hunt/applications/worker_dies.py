@@ -36,9 +36,9 @@ with MongoClient(os.environ["MONGODB_URI"], appname="worker") as client:
     worker = threading.Thread(target=work, args=(jobs, over), daemon=True)
     worker.start()
     patience = time.monotonic() + 12
-    while True:
+    while time.monotonic() < patience:
         try:
-            if not jobs.count_documents({"state": "new"}) or time.monotonic() > patience:
+            if not jobs.count_documents({"state": "new"}):
                 break
         except PyMongoError:
             pass
