@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from harness.hunt.documents import canonical
 from harness.hunt.faults import OUTAGE_SECONDS, Reach
 from harness.hunt.wire import attempts_of
+from mongowire.codes import Category, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,7 +128,22 @@ class _Case:
         faults = {strike.fault.name: strike.fault for strike in self.outcome.strikes}
         struck = self.outcome.struck
         first = {request.operation: request for request in reversed(struck)}
-        return all(faults[each.struck].masked(each) for each in first.values())
+        masked = all(faults[each.struck].masked(each) for each in first.values())
+        return masked and not self._reached_others
+
+    @property
+    def _reached_others(self) -> bool:
+        """Whether a failover that a fault made failed another request as well, and one that is not retried.
+
+        PyMongo sends a write without its transaction number if the server became unknown to it between the
+        choice of the server and the checkout: writes side by side meet a step-down in this way.
+        """
+        return any(
+            is_in((each.reply or {}).get("code", 0), Category.NOT_PRIMARY)
+            and not (each.is_retried or each.in_transaction)
+            for each in self.outcome.requests
+            if not each.struck
+        )
 
     @property
     def may_hang(self) -> bool:

@@ -63,6 +63,17 @@ def test_a_number_that_changed_by_more_than_in_a_clean_run_is_found_and_one_by_l
     assert not less.findings
 
 
+def test_a_failover_is_not_masked_if_it_failed_a_write_beside_that_no_driver_sends_again() -> None:
+    def beside(**number: int) -> list[Kind]:
+        trial = outcome("step-down", code=1)
+        trial.requests[1].command = {"insert": "payments", "$db": "shop", **number}
+        trial.requests[1].reply = {"ok": 0, "code": 10107}
+        return [each.kind for each in judge(baseline(), trial).findings]
+
+    assert beside(txnNumber=2) == [Kind.FAILS]
+    assert beside() == []
+
+
 def test_requests_without_a_growing_wait_are_a_storm_and_those_with_one_are_none() -> None:
     def struck(waits: list[float]) -> list[Any]:
         instants = [sum(waits[:number]) for number in range(len(waits))]
