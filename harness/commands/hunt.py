@@ -97,7 +97,9 @@ def command(
         description = describe(described | {"seed": given["seed"]})
         line, memory_file = shlex.join(words), given["memory"]
         remembered = {} if memory_file is None else memory.read(memory_file, line)
-        wishes = wishes_of(given, None if file is None else invariants.read(file), remembered)
+        known = None if file is None else invariants.read(file)
+        besides = _besides(topology, scenario, file, given["restart"])
+        wishes = replace(wishes_of(given, known, remembered), besides=besides)
     programs = Programs(words)
     setting = Setting(description.started, programs, restarts=given["restart"])
     must_answer = wishes.invariants is not None and wishes.invariants.within is not None
@@ -115,6 +117,15 @@ def command(
     return 130 if report.interrupted else 1 if report.confirmed else 0
 
 
+def _besides(topology: str, scenario: str | None, file: Path | None, restarts: int) -> tuple[str, ...]:
+    """Return the options that make a trial what it is, but for those that nobody gave."""
+    found = [] if topology == Topology.REPLICA_SET else ["--topology", topology]
+    found += [] if scenario is None else ["--scenario", scenario]
+    found += [] if file is None else ["--invariants", str(file)]
+    found += ["--restart", str(restarts)] if restarts else []
+    return tuple(found)
+
+
 def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> None:
     """Write what the options ask for. Raises `OSError`, and `ValueError` for a file of another kind."""
     line = shlex.join(words)
@@ -127,7 +138,7 @@ def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> 
     if given["memory"] is not None:
         memory.write(given["memory"], line, report)
     if given["folder"] is not None:
-        for path in writing.write(given["folder"], report.confirmed, report.baseline, words):
+        for path in writing.write(given["folder"], report, words):
             click.echo(f"wrote {path}", err=True)
     github.write_summary(results.markdown(report, line))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.findings import Bug, Trial, grouped
@@ -37,6 +37,14 @@ _KEPT_FOR_CONFIRMATION: Final = 0.2
 """The share of the budget that is kept for repeating what was found."""
 
 
+class Waiting(NamedTuple):
+    """How many seconds longer than the slowest clean run the trials took that ended."""
+
+    median: float
+    p99: float
+    longest: Trial
+
+
 @dataclass(slots=True)
 class Report:
     """What a hunt found, as far as it came."""
@@ -54,6 +62,16 @@ class Report:
     def confirmed(self) -> list[Bug]:
         """The bugs that came again."""
         return [bug for bug in self.bugs if bug.is_confirmed]
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """What faults cost the user in time; None if no trial has met its fault and ended."""
+        ended = [each for each in self.trials if each.judgement.reached and each.outcome.code is not None]
+        if not ended:
+            return None
+        ended.sort(key=lambda trial: trial.outcome.ended.seconds)
+        waits = [max(0.0, each.outcome.ended.seconds - self.baseline.seconds) for each in ended]
+        return Waiting(waits[len(waits) // 2], waits[math.ceil(0.99 * len(waits)) - 1], ended[-1])
 
 
 class Hunt:

@@ -53,10 +53,12 @@ def build(report: Report, command: str) -> str:
         f"{len(report.trials)} of {report.planned} trials in {report.seconds:.0f} s, {left:.0f} s left, "
         f"seed {report.wishes.seed}: {said}."
     )
+    if (waiting := report.waiting) is not None:
+        facts += f" Faults cost {waiting.median:.1f} s (median), {waiting.p99:.1f} s (p99)."
     signs = ", ".join(f"{sign} {word}" for word, sign in _SIGNS.items())
     sections = [
         frame.section("The hunt", f"<pre>{escaped(command)}</pre>"),
-        *(_bug(bug, command, number) for number, bug in enumerate(report.confirmed, 1)),
+        *(_bug(bug, report, command, number) for number, bug in enumerate(report.confirmed, 1)),
         frame.section("Places and faults", frame.paragraph(f"{signs}; empty: not tried."), *_matrix(report)),
     ]
     return frame.page(
@@ -67,9 +69,9 @@ def build(report: Report, command: str) -> str:
     )
 
 
-def _bug(bug: Bug, command: str, number: int) -> str:
+def _bug(bug: Bug, report: Report, command: str, number: int) -> str:
     told = "".join(f"<li>{escaped(each)}</li>" for each in [*bug.trial.judgement.story, bug.finding.words])
-    again = escaped(repeating(bug, command))
+    again = escaped(repeating(bug, report, command))
     return frame.section(
         f"{bug.cause.kind.value} ({bug.rate})", f"<ol>{told}</ol><pre>{again}</pre>", _trace(bug, number)
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from html import escape
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from harness.explaining.text import for_xml
 from harness.hunt.hunting import statuses
+from harness.hunt.memory import text_of
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -38,15 +40,25 @@ def document(report: Report, command: str) -> dict[str, Any]:
         "planned": report.planned,
         "places": [str(place) for place in report.baseline.places],
         "trials": [_trial(trial) for trial in report.trials],
-        "bugs": [_bug(bug, command) for bug in report.bugs],
+        "waiting": _waiting(report),
+        "bugs": [_bug(bug, report, command) for bug in report.bugs],
         "notCompared": sorted(report.baseline.loose),
     }
 
 
-def repeating(bug: Bug, command: str) -> str:
+def _waiting(report: Report) -> dict[str, Any] | None:
+    waiting = report.waiting
+    if waiting is None:
+        return None
+    longest = text_of(waiting.longest.strikes)
+    return {"median": round(waiting.median, 3), "p99": round(waiting.p99, 3), "longest": longest}
+
+
+def repeating(bug: Bug, report: Report, command: str) -> str:
     """Return the line that repeats the trial of a bug."""
     only = bug.only.replace("'", "'\\''")
-    return f"pushbackd hunt --only '{only}' -- {command}"
+    besides = "".join(f"{quote(word)} " for word in report.wishes.besides)
+    return f"pushbackd hunt {besides}--only '{only}' -- {command}"
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
@@ -62,7 +74,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _bug(bug: Bug, command: str) -> dict[str, Any]:
+def _bug(bug: Bug, report: Report, command: str) -> dict[str, Any]:
     return {
         "kind": bug.cause.kind.name.lower(),
         "title": bug.cause.kind.value,
@@ -70,7 +82,7 @@ def _bug(bug: Bug, command: str) -> dict[str, Any]:
         "story": list(bug.trial.judgement.story),
         "only": bug.only,
         "trace": [step._asdict() for step in bug.trial.judgement.trace],
-        "repeat": repeating(bug, command),
+        "repeat": repeating(bug, report, command),
         "runs": bug.repeated + 1,
         "failed": bug.again + 1,
         "confirmed": bug.is_confirmed,
@@ -109,19 +121,20 @@ def markdown(report: Report, command: str) -> str:
     """Return the report for the summary of a step on GitHub."""
     counts = statuses([trial.judgement for trial in report.trials])
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
+    bugs = "1 bug" if len(report.confirmed) == 1 else f"{len(report.confirmed)} bugs"
     return "\n".join(
         [
-            f"### pushbackd hunt: {len(report.confirmed)} bugs",
+            f"### pushbackd hunt: {bugs}",
             "",
             f"`{escape(command)}`: {len(report.trials)} trials ({said}) in {report.seconds:.0f} s.",
             "",
-            *(line for bug in report.confirmed for line in _paragraph(bug, command)),
+            *(line for bug in report.confirmed for line in _paragraph(bug, report, command)),
         ]
     )
 
 
-def _paragraph(bug: Bug, command: str) -> Iterator[str]:
+def _paragraph(bug: Bug, report: Report, command: str) -> Iterator[str]:
     said = "; ".join(bug.trial.judgement.story)
     yield f"- **{escape(bug.cause.kind.value)}** ({bug.rate}): {escape(said)}."
     yield f"  {escape(bug.finding.words)}."
-    yield f"  <br><code>{escape(repeating(bug, command))}</code>"
+    yield f"  <br><code>{escape(repeating(bug, report, command))}</code>"

@@ -6,6 +6,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from harness.hunt.hunting import statuses
+from harness.hunt.memory import text_of
 from harness.hunt.results import repeating
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _WIDTH: Final = 100
 def lines(report: Report, command: str) -> Iterator[str]:
     """Yield the lines of the report; `command` is the user's, for the lines that repeat a trial."""
     for number, bug in enumerate(report.confirmed, 1):
-        yield from told(bug, repeating(bug, command), f"{number}. ")
+        yield from told(bug, repeating(bug, report, command), f"{number}. ")
         yield ""
     yield from _summary(report)
 
@@ -45,6 +46,10 @@ def _summary(report: Report) -> Iterator[str]:
         f" {report.wishes.seed}: {said}"
     )
     yield f"{len(places)} of {len(report.baseline.places)} places tried; {_found(report)}"
+    if (waiting := report.waiting) is not None:
+        times = f"{waiting.median:.1f} s (median), {waiting.p99:.1f} s (p99)"
+        longest = text_of(waiting.longest.strikes)
+        yield f"waited longer than without a fault: {times}, most at {longest}"
     once = len(report.bugs) - len(report.confirmed)
     if once:
         yield f"{once} more failed once, and never again"

@@ -38,6 +38,8 @@ class Wishes:
     """The hunt ends with the first bug that came again."""
     remembered: Mapping[str, str] = field(default_factory=dict)
     """The status of trials of earlier hunts, by their text."""
+    besides: tuple[str, ...] = ()
+    """The options without which a trial is another one, as the line that repeats it has them."""
 
 
 def wishes_of(

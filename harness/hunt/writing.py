@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from harness.hunt.baseline import Baseline
     from harness.hunt.findings import Bug
+    from harness.hunt.hunting import Report
     from harness.hunt.places import Place, Request
     from harness.hunt.wire import Strike
 
@@ -21,23 +22,23 @@ _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 _NAME_MOST: Final = 60
 
 
-def write(folder: Path, bugs: Sequence[Bug], baseline: Baseline, words: Sequence[str]) -> list[Path]:
+def write(folder: Path, report: Report, words: Sequence[str]) -> list[Path]:
     """Write a test and a scenario for each bug, and return their files. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for number, bug in enumerate(bugs, 1):
+    for number, bug in enumerate(report.confirmed, 1):
         name = f"{number}_{_name(bug)}"
         test, scenario = folder / f"test_hunt_{name}.py", folder / f"hunt_{name}.yml"
-        write_whole(test, test_of(bug, words))
-        write_whole(scenario, scenario_of(bug, baseline))
+        write_whole(test, test_of(bug, report, words))
+        write_whole(scenario, scenario_of(bug, report.baseline))
         written += [test, scenario]
     return written
 
 
-def test_of(bug: Bug, words: Sequence[str]) -> str:
+def test_of(bug: Bug, report: Report, words: Sequence[str]) -> str:
     """Return a pytest test that fails while the bug is there."""
     said = "; ".join(bug.trial.judgement.story)
-    only = "\n".join(f"    {word!r}," for word in _arguments(bug, words))
+    only = "\n".join(f"    {word!r}," for word in _arguments(bug, report, words))
     return f'''"""{_one_line(bug.cause.kind.value)}: {_one_line(bug.finding.words)}.
 
 {_one_line(said)}.
@@ -110,8 +111,8 @@ def _number(request: Request, baseline: Baseline) -> int:
     return 1 + next(index for index, each in enumerate(same) if each is request)
 
 
-def _arguments(bug: Bug, words: Sequence[str]) -> list[str]:
-    return ["hunt", "--confirm", "0", "--only", bug.only, "--", *words]
+def _arguments(bug: Bug, report: Report, words: Sequence[str]) -> list[str]:
+    return ["hunt", *report.wishes.besides, "--confirm", "0", "--only", bug.only, "--", *words]
 
 
 def _name(bug: Bug) -> str:

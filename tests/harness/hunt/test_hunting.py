@@ -9,13 +9,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
+from hunted import CLEAN, INSERT, outcome
 
 import fakeserver
 from harness.cli import cli
 from harness.hunt.faults import BY_NAME, FAULTS
+from harness.hunt.hunting import Hunt
+from harness.hunt.planning import Facts
+from harness.hunt.results import document
+from harness.hunt.terminal import lines
+from harness.hunt.wire import Strike
+from harness.hunt.wishes import Wishes
+from harness.hunt.writing import write
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from harness.hunt.hunting import Report
+    from harness.hunt.trial import Outcome
 
 INSERTS = """
 import os, sys
@@ -38,8 +49,45 @@ def python(handle: str) -> list[str]:
     return ["--", sys.executable, "-c", INSERTS.replace("{handle}", handle)]
 
 
+def hunted_without_a_process(*besides: str) -> Report:
+    """Hunt in a program that forgets an order which fails, and takes its time."""
+    seconds = {"error": 1.0, "slow": 5.0, "silent": 10.0}
+
+    def run(strikes: tuple[Strike, ...], _: float, __: int) -> Outcome:
+        if not strikes:
+            return outcome()
+        name = strikes[0].fault.name
+        return outcome(name, seconds=seconds[name], contents={} if name == "error" else CLEAN)
+
+    only = tuple((Strike(BY_NAME[name], INSERT),) for name in seconds)
+    wishes = Wishes(60.0, confirmations=0, only=only, besides=besides)
+    return Hunt(run, Facts(is_replica_set=True, reads_secondaries=False), wishes, lambda _: None).run()
+
+
 def test_every_fault_has_a_name_of_its_own() -> None:
     assert len(BY_NAME) == len(FAULTS)
+
+
+def test_the_line_that_repeats_a_trial_has_the_options_without_which_it_is_another_one(
+    tmp_path: Path,
+) -> None:
+    report = hunted_without_a_process("--invariants", "our shop.yml", "--restart", "2")
+    (again,) = (line.strip() for line in lines(report, "npm test") if "--only" in line)
+    assert again == (
+        "pushbackd hunt --invariants 'our shop.yml' --restart 2"
+        " --only 'error @ shop: shop.orders insert {_id} #1' -- npm test"
+    )
+    assert again == document(report, "npm test")["bugs"][0]["repeat"]
+    test = next(path for path in write(tmp_path, report, ["npm", "test"]) if path.suffix == ".py")
+    assert "'--invariants',\n    'our shop.yml',\n    '--restart',\n    '2',\n" in test.read_text()
+
+
+def test_a_hunt_tells_how_long_its_faults_let_the_user_wait() -> None:
+    report = hunted_without_a_process()
+    assert report.waiting is not None
+    assert (report.waiting.median, report.waiting.p99) == (4.0, 9.0)
+    (told,) = (line for line in lines(report, "npm test") if "waited" in line)
+    assert "4.0 s (median), 9.0 s (p99), most at silent @ shop: shop.orders insert {_id} #1" in told
 
 
 @pytest.mark.slow
