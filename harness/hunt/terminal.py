@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
@@ -12,10 +13,13 @@ from harness.hunt.results import repeating
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.hunt.findings import Bug
+    from harness.hunt.findings import Bug, Trial
     from harness.hunt.hunting import Report
+    from harness.hunt.places import Place
 
 _WIDTH: Final = 100
+_PLACES_MOST: Final = 12
+_STATUSES: Final = ("failed", "reported", "held", "not reached")
 
 
 def lines(report: Report, command: str) -> Iterator[str]:
@@ -23,6 +27,7 @@ def lines(report: Report, command: str) -> Iterator[str]:
     for number, bug in enumerate(report.confirmed, 1):
         yield from told(bug, repeating(bug, report, command), f"{number}. ")
         yield ""
+    yield from _matrix(report)
     yield from _summary(report)
 
 
@@ -37,19 +42,46 @@ def told(bug: Bug, again: str, head: str = "") -> Iterator[str]:
     yield f"   {again}"
 
 
+def _matrix(report: Report) -> Iterator[str]:
+    """Yield the matrix in short: how the trials of each place ended, and which faults failed there.
+
+    Places with a failure come first; the page has all of them, with a column for each fault.
+    """
+    tried: dict[Place, list[Trial]] = {}
+    for trial in report.trials:
+        tried.setdefault(trial.strikes[0].place, []).append(trial)
+    rows = [(place, Counter(each.judgement.status for each in trials)) for place, trials in tried.items()]
+    rows.sort(key=lambda row: -row[1]["failed"])
+    if rows:
+        yield "".join(f"{each:>{len(each) + 2}}" for each in _STATUSES) + "  place"
+    for place, counts in rows[:_PLACES_MOST]:
+        failed = dict.fromkeys(
+            " + ".join(strike.fault.name for strike in trial.strikes)
+            for trial in tried[place]
+            if trial.judgement.findings
+        )
+        names = f" ({', '.join(failed)})" if failed else ""
+        numbers = "".join(f"{counts[each] or '':>{len(each) + 2}}" for each in _STATUSES)
+        yield f"{numbers}  {place}{names}"
+    if len(rows) > _PLACES_MOST:
+        yield f"and {len(rows) - _PLACES_MOST} places more"
+    yield ""
+
+
 def _summary(report: Report) -> Iterator[str]:
     counts = statuses([trial.judgement for trial in report.trials])
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no trial"
     places = {strike.place for trial in report.trials for strike in trial.strikes}
+    left = max(0.0, report.wishes.budget - report.seconds)
     yield (
-        f"hunt: {len(report.trials)} of {report.planned} trials in {report.seconds:.0f} s, seed"
-        f" {report.wishes.seed}: {said}"
+        f"hunt: {len(report.trials)} of {report.planned} trials in {report.seconds:.0f} s, {left:.0f} s left,"
+        f" seed {report.wishes.seed}: {said}"
     )
-    yield f"{len(places)} of {len(report.baseline.places)} places tried; {_found(report)}"
     if (waiting := report.waiting) is not None:
         times = f"{waiting.median:.1f} s (median), {waiting.p99:.1f} s (p99)"
         longest = text_of(waiting.longest.strikes)
         yield f"waited longer than without a fault: {times}, most at {longest}"
+    yield f"{len(places)} of {len(report.baseline.places)} places tried; {_found(report)}"
     once = len(report.bugs) - len(report.confirmed)
     if once:
         yield f"{once} more failed once, and never again"

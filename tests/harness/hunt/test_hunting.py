@@ -90,6 +90,14 @@ def test_a_hunt_tells_how_long_its_faults_let_the_user_wait() -> None:
     assert "4.0 s (median), 9.0 s (p99), most at silent @ shop: shop.orders insert {_id} #1" in told
 
 
+def test_the_matrix_has_a_line_for_each_place_and_names_the_faults_that_failed_there() -> None:
+    said = list(lines(hunted_without_a_process(), "npm test"))
+    head = said.index("  failed  reported  held  not reached  place")
+    assert (
+        said[head + 1] == "       1               2               shop: shop.orders insert {_id} #1 (error)"
+    )
+
+
 @pytest.mark.slow
 def test_a_swallowed_error_is_found_and_the_line_that_repeats_it_finds_it_again() -> None:
     done = hunt("--faults", "error", "--confirm", 1, *python("pass"))
