@@ -340,6 +340,14 @@ FAULTS: Final = (
         rule=(_REFUSED,),
     ),
     Fault(
+        "overloaded-without-labels",
+        "was refused as overload, without the labels by which a driver tries again",
+        _plain,
+        _never,
+        42,
+        rule=({"error": 463, "labels": []},),
+    ),
+    Fault(
         "step-down",
         "met a primary that had just stepped down",
         _plain,

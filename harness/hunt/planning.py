@@ -39,6 +39,8 @@ _SETUP: Final = frozenset(
 )
 _AGAIN: Final = 15
 """What a trial loses for each one before it with the same fault, and for each at the same place."""
+_FEW: Final = 8
+"""With more shapes than these the best faults are to meet all of them early, and other places later."""
 _LATER: Final = 30
 """What a trial loses for each place of the same shape that comes before its own."""
 _NEAR: Final = 3
@@ -77,13 +79,20 @@ def singles(baseline: Baseline, facts: Facts, rng: Rng, faults: Sequence[Fault] 
 def _spread(promises: Mapping[Strike, float]) -> Iterator[Strike]:
     """Yield strikes by promise, less what the same fault and the same place have had already.
 
-    Ten trials then try ten faults at several places, and not one fault everywhere.
+    Ten trials of a small program then try ten faults at several places, and not one fault everywhere. In a
+    large one a fault that has found nothing at a few shapes says nothing about the others, and one place
+    stands for all of its shape: the best faults meet each shape first.
     """
     faults: Counter[str] = Counter()
-    places: Counter[Place] = Counter()
+    places: Counter[Place | tuple[str, str]] = Counter()
+    is_large = len({strike.place.kind for strike in promises}) > _FEW
+
+    def place_of(strike: Strike) -> Place | tuple[str, str]:
+        return strike.place.kind if is_large else strike.place
 
     def worth(strike: Strike) -> float:
-        return promises[strike] - _AGAIN * (faults[strike.fault.name] + places[strike.place])
+        had = places[place_of(strike)] + (0 if is_large else faults[strike.fault.name])
+        return promises[strike] - _AGAIN * had
 
     queue = [(-promise, number, strike) for number, (strike, promise) in enumerate(promises.items())]
     heapify(queue)
@@ -93,7 +102,7 @@ def _spread(promises: Mapping[Strike, float]) -> Iterator[Strike]:
             heappush(queue, (-now, number, strike))
             continue
         faults[strike.fault.name] += 1
-        places[strike.place] += 1
+        places[place_of(strike)] += 1
         yield strike
 
 
