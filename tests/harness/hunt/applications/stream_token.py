@@ -12,7 +12,7 @@ PLANTED = "PLANTED" in os.environ
 EVENTS = 5
 
 
-def forward(client, ready):
+def forward(client, ready, done):
     """Forward orders until the last one."""
     token, end = None, time.monotonic() + 15
     while time.monotonic() < end:
@@ -30,17 +30,18 @@ def forward(client, ready):
                     client.office.forwarded.replace_one({"_id": number}, {"forwarded": True}, upsert=True)
                     token = stream.resume_token
                     if number == EVENTS - 1:
+                        done.set()
                         return
         except PyMongoError:
             time.sleep(0.1)
 
 
 with MongoClient(os.environ["MONGODB_URI"], appname="forward") as client:
-    ready = threading.Event()
-    forwarder = threading.Thread(target=forward, args=(client, ready), daemon=True)
+    ready, done = threading.Event(), threading.Event()
+    forwarder = threading.Thread(target=forward, args=(client, ready, done), daemon=True)
     forwarder.start()
     ready.wait(10)
     for number in range(EVENTS):
         client.shop.orders.insert_one({"_id": number})
     forwarder.join(16)
-sys.exit(1 if forwarder.is_alive() else 0)
+sys.exit(0 if done.is_set() else 1)
