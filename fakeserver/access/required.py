@@ -551,6 +551,7 @@ RULES: Final[dict[str, Rule]] = {
         ("planCacheSetFilter", "planCacheListFilters", "planCacheClearFilters"),
         on_collection("planCacheIndexFilter"),
     ),
+    **dict.fromkeys(("setQuerySettings", "removeQuerySettings"), on_cluster("querySettings")),
     "cloneCollectionAsCapped": may_clone,
     "filemd5": on_database("find"),
     "autoCompact": on_cluster("compact"),

@@ -69,9 +69,9 @@ _hosts = {
 _manager = {
     "cluster": (
         "addShard appendOplogNote applicationMessage checkMetadataConsistency cleanupOrphaned"
-        " flushRouterConfig getClusterParameter getDefaultRWConcern listSessions listShards removeShard"
-        " replSetConfigure replSetGetConfig replSetGetStatus replSetStateChange resync setClusterParameter"
-        " setDefaultRWConcern setFeatureCompatibilityVersion"
+        " flushRouterConfig getClusterParameter getDefaultRWConcern listSessions listShards querySettings"
+        " removeShard replSetConfigure replSetGetConfig replSetGetStatus replSetStateChange resync"
+        " setClusterParameter setDefaultRWConcern setFeatureCompatibilityVersion"
     ),
     "*": f"{_SHARDING} clearJumboFlag moveChunk splitChunk splitVector",
     "config": f"{_SHARDING} {_READ} clearJumboFlag insert moveChunk remove splitChunk splitVector update",

@@ -278,6 +278,13 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
     "fsync": _on_cluster("fsync"),
     "getClusterParameter": (Shape({"getClusterParameter": "*"}, "getClusterParameter@cluster"),),
     "lockInfo": _on_cluster("lockInfo", "serverStatus"),
+    "setQuerySettings": (
+        Shape(
+            {"setQuerySettings": {"find": "c", "filter": {}, "$db": "db"}, "settings": {"reject": True}},
+            "querySettings@cluster",
+        ),
+    ),
+    "removeQuerySettings": _on_cluster("removeQuerySettings", "querySettings"),
     "setClusterParameter": (
         Shape(
             {"setClusterParameter": {"changeStreams": {"expireAfterSeconds": 60}}},

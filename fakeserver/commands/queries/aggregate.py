@@ -33,6 +33,7 @@ from fakeserver.commands.context import check_uuid
 from fakeserver.commands.cursors import first_batch
 from fakeserver.commands.queries import output_stages, source_stages
 from fakeserver.commands.queries.explain import explain_aggregate
+from fakeserver.commands.queries.plan_cache import check_not_rejected
 from fakeserver.commands.queries.reading import (
     check_hint,
     indexed_reader,
@@ -125,6 +126,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         return explain_aggregate(ctx, ns, request)
     if ctx.in_transaction:
         _check_in_transaction(names)
+    check_not_rejected(ctx, request, "aggregate")
     size = _batch_size(request)
     if names and names[0] == "$changeStream":
         return open_stream(ctx, ns, request, size)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 
 from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.queries.plan_cache import check_not_rejected
 from fakeserver.commands.queries.reading import (
     check_hint,
     collation_of,
@@ -78,6 +79,7 @@ def distinct(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = namespace(ctx, request)
     if "\0" in request["key"]:
         raise CommandError(_NUL_IN_KEY, "Key field cannot contain an embedded null byte")
+    check_not_rejected(ctx, request, "distinct")
     check_uuid(request, ns, ctx.catalog.get(ns))
     source, stages, collection = ctx.catalog.resolve(ns)
     view = view_of(ctx, ns, request)

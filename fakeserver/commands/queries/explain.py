@@ -176,7 +176,7 @@ def described(
     host, _, port = ctx.node.address.rpartition(":")
     around: Document = {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
     if ctx.node.profile.max_wire_version >= WIRE_80:
-        around["queryShapeHash"] = query_hash(command, name)
+        around["queryShapeHash"] = query_hash(command, name, ns.db)
     if statement.stages:
         stages = [{"$cursor": cursor}, *({**stage} for stage in statement.stages)]
         return {"explainVersion": "1", "stages": stages, **around}

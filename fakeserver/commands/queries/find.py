@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import DEFAULT_BATCH, first_batch, whole_batch
+from fakeserver.commands.queries.plan_cache import check_not_rejected
 from fakeserver.commands.queries.reading import NATURAL, check_hint, query_of, reader, snapshot_time, view_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -94,6 +95,7 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     ns = namespace(ctx, request)
     if ns.collection[0] == "$" and not ns.collection.startswith("$cmd"):
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{ns}'")
+    check_not_rejected(ctx, request, "find")
     if _MORE.isdisjoint(request):
         reply = _find_plainly(ctx, request, ns)
         if reply is not None:

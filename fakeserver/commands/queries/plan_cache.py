@@ -1,4 +1,4 @@
-"""The commands of the plan cache: which indexes are left to queries of a shape.
+"""The commands of the plan cache and of query settings: what holds for all queries of a shape.
 
 Behaviour: A shape is a filter without its values, a sort, a projection and a collation. `planCacheSetFilter`
 sets the indexes of a shape, by their keys or names, and replaces those of before; `planCacheListFilters`
@@ -6,13 +6,18 @@ shows them, `planCacheClearFilters` forgets those of a shape, or all. Queries of
 these, whatever their hint says, and read the collection where none of them serves. A shape that cannot be
 read is refused with 2, a view and a time series with 166; on a collection that is not there,
 planCacheSetFilter is refused with 2 and the others have nothing to do. Fields that are not theirs are left
-alone.
+alone. `setQuerySettings` keeps settings for the shape of a find, a distinct or an aggregate, named by an
+example or by its hash, and merges them with those of before; `$querySettings` shows them,
+`removeQuerySettings` forgets them. Queries whose shape is set to `reject` are refused (411), which explain
+does not do. A standalone has none (20), and none are for internal databases (8584900), collections of the
+system (8584901) and a lookup by `_id` (7746606).
 
-Versions: The same in every release.
+Versions: The same in every release; query settings are there since 8.0.
 
 Not modelled: There are no cached plans: planCacheClear checks its arguments, `$planCacheStats` has no
 entries. Index filters belong to the deployment, not to the member that was asked. They decide the plans of
 find, count, distinct and of all that explain shows; other commands give the same results by whatever index.
+The index hints and the framework of query settings are kept and shown, and choose no plan.
 """
 
 from __future__ import annotations
@@ -26,8 +31,11 @@ from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument, type_name
+from fakeserver.profile import WIRE_80
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.engine import Namespace, Scope, Update
+from fakeserver.storage.port.engine import Query as StoredQuery
 from fakeserver.storage.store.catalog import IndexFilter, not_on_view
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show_document
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
+    from fakeserver.storage.port.engine import Document
     from fakeserver.storage.store.catalog import Collection
 
 table = CommandTable()
@@ -234,9 +243,9 @@ def plan_hash(
     return _digest((key_of(wanted, sort, shown, collation), seen))[:8]
 
 
-def query_hash(command: Mapping[str, Any], name: str) -> str:
+def query_hash(command: Mapping[str, Any], name: str, db: str) -> str:
     """Return the hash of a command's shape: all that it asks for in its order, with types for its values."""
-    parts = [(name, first_argument(command))]
+    parts: list[tuple[str, Any]] = [(name, (db, first_argument(command)))]
     for field, value in command.items():
         if field in {"filter", "query"} and isinstance(value, dict):
             parts.append((field, _ordered(value)))
@@ -245,6 +254,250 @@ def query_hash(command: Mapping[str, Any], name: str) -> str:
         elif field in {"sort", "projection", "collation", "key", "hint"}:
             parts.append((field, show_document({"": value})))
     return _digest(parts)
+
+
+# The settings of shapes, which are a parameter of the deployment.
+
+
+_OF_SHAPES: Final = Namespace("config", "clusterParameters")
+_NAME: Final = "querySettings"
+_KEPT: Final = "settingsArray"
+_HASH_DIGITS: Final = 64
+_NO_SHAPE: Final = 7746402
+_DEFAULT_SETTINGS: Final = 7746604
+_BY_ID: Final = 7746606
+_INTERNAL: Final = 8584900
+_OF_SYSTEM: Final = 8584901
+_REJECTS_SOURCE: Final = 8705200
+_NO_DB: Final = 8727500
+_NO_COLLECTION: Final = 8727501
+_NO_SETTINGS: Final = 8727502
+_SHAPED: Final = ("find", "distinct", "aggregate")
+_HINT: Final = Fields.of(
+    Field("ns", "object", required=True, of=Fields.of(Field("db", "string"), Field("coll", "string"))),
+    Field("allowedIndexes", "array", required=True),
+)
+_SETTINGS: Final = Fields.of(
+    Field("indexHints", "array|object", of=_HINT),
+    Field("queryFramework", "string", choices=("classic", "sbe")),
+    Field("reject", "strictBool", nullable=False),
+    Field("comment"),
+)
+
+
+@table.command(
+    "setQuerySettings",
+    kind="write",
+    admin_only=True,
+    since=WIRE_80,
+    fields=Fields.of(Field("setQuerySettings"), Field("settings", "object", required=True, of=_SETTINGS)),
+)
+def set_query_settings(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Keep settings for queries of a shape."""
+    given = command["settings"]
+    _check_hints(given)
+    query = _shaped(ctx, command)
+    if not given:
+        raise CommandError(_NO_SETTINGS, "settings field in setQuerySettings command cannot be empty")
+    digest = command["setQuerySettings"].upper() if query is None else _hash_of(query)
+    if query is not None:
+        _check_query(query, rejects=bool(given.get("reject")))
+    kept = settings_of_shapes(ctx)
+    was = kept.get(digest, {"queryShapeHash": digest, "settings": {}})
+    settings = {**was["settings"], **given}
+    hints = settings.get("indexHints")
+    if hints is not None:
+        every = hints if isinstance(hints, list) else [hints]
+        settings["indexHints"] = [each for each in every if each["allowedIndexes"]]
+    settings = {
+        name: value for name, value in settings.items() if value or name not in {"indexHints", "reject"}
+    }
+    if not settings.keys() - {"comment"}:
+        raise CommandError(
+            _DEFAULT_SETTINGS, "the resulting settings cannot be empty or contain only default values"
+        )
+    # The fields of a shape's entry stand in the order of a server's.
+    entry: Document = {"queryShapeHash": digest, "settings": settings}
+    example = query or was.get("representativeQuery")
+    if example is not None:
+        entry["representativeQuery"] = example
+    _keep(ctx, {**kept, digest: entry})
+    return entry
+
+
+@table.command(
+    "removeQuerySettings",
+    kind="write",
+    admin_only=True,
+    since=WIRE_80,
+    fields=Fields.of(Field("removeQuerySettings")),
+)
+def remove_query_settings(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Forget the settings for queries of a shape."""
+    query = _shaped(ctx, command)
+    digest = command["removeQuerySettings"].upper() if query is None else _hash_of(query)
+    kept = settings_of_shapes(ctx)
+    if digest in kept:
+        _keep(ctx, {name: entry for name, entry in kept.items() if name != digest})
+    return {}
+
+
+def settings_of_shapes(ctx: CommandContext) -> dict[str, Document]:
+    """Return the settings of all shapes by their hashes."""
+    if ctx.catalog.get(_OF_SHAPES) is None:
+        return {}
+    found = ctx.catalog.engine.equal(_OF_SHAPES, "_id", _NAME)
+    return {entry["queryShapeHash"]: entry for each in found or () for entry in each[_KEPT]}
+
+
+def check_not_rejected(ctx: CommandContext, request: Mapping[str, Any], name: str) -> None:
+    """Refuse a query whose shape is set to be rejected. Raises `CommandError` 411."""
+    if ctx.catalog.get(_OF_SHAPES) is None:
+        return
+    kept = settings_of_shapes(ctx)
+    if kept and kept.get(query_hash(request, name, ctx.db), {}).get("settings", {}).get("reject"):
+        raise CommandError(ErrorCode.QUERY_REJECTED_BY_SETTINGS, "Query rejected by admin query settings")
+
+
+def debug_shape(query: Mapping[str, Any]) -> Document:
+    """Return the shape of a representative query as `$querySettings` shows it, with types for its values."""
+    name = next(iter(query))
+    shape: Document = {"cmdNs": {"db": query["$db"], "coll": query[name]}, "command": name}
+    for field, value in query.items():
+        if field in {"filter", "query"}:
+            shape[field] = _shown(value)
+        elif field == "pipeline":
+            shape[field] = [_shown(each) for each in value]
+        elif field not in {name, "$db"}:
+            shape[field] = (
+                value if field in {"sort", "projection", "collation", "key", "hint"} else _shown(value)
+            )
+    return shape
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: {"$eq": _shown(each)}
+            if not name.startswith("$") and not isinstance(each, dict)
+            else _shown(each)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    typed = _typed(value)
+    return typed if typed == value else f"?{typed}"
+
+
+def _check_hints(settings: Mapping[str, Any]) -> None:
+    """Refuse hints that are none, or of no collection. Raises `CommandError` 9, 8727500 or 8727501."""
+    hints = settings.get("indexHints", ())
+    for hint in hints if isinstance(hints, list | tuple) else [hints]:
+        for each in hint["allowedIndexes"]:
+            if type(each) is not str and not isinstance(each, dict):
+                raise CommandError(ErrorCode.FAILED_TO_PARSE, "Hint must be a string or an object")
+        for field, code in (("db", _NO_DB), ("coll", _NO_COLLECTION)):
+            if field not in hint["ns"]:
+                raise CommandError(code, f"invalid index hint: 'ns.{field}' field is missing")
+
+
+def _shaped(ctx: CommandContext, command: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the query that a command names as an example of its shape, None where it names a hash.
+
+    Raises `CommandError`: 14 for another type, 2 and 16 for a text that is no hash, 20 on a standalone,
+    7746402 for a command without a shape, 40414 without a database, 73 for one without a name.
+    """
+    named, asked = next(iter(command.items()))
+    if type(asked) is not str and not isinstance(asked, dict):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"BSON field '{named}.{named}' is the wrong type '{type_name(asked)}', expected types"
+            " '[string, object]'",
+        )
+    if isinstance(asked, str):
+        _check_hash(asked)
+    if not ctx.node.is_replicated:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION, f"{named} can only run on replica sets or sharded clusters"
+        )
+    if isinstance(asked, str):
+        return None
+    name = next(iter(asked), "")
+    if name not in _SHAPED:
+        raise CommandError(_NO_SHAPE, f"QueryShape can not be computed for command: {show_document(asked)}")
+    db = asked.get("$db")
+    if db is None:
+        raise CommandError(
+            ErrorCode.IDL_FAILED_TO_PARSE, f"BSON field '{name}.$db' is missing but a required field"
+        )
+    if db == "":
+        raise CommandError(ErrorCode.INVALID_NAMESPACE, "Invalid database name: ''")
+    fields = ctx.node.commands[name].fields
+    if fields is not None:
+        fields.check_command(dict(asked))
+    named_values = {**dict.fromkeys(asked.get("let") or ()), **ctx.builtins()}
+    compile_filter(asked.get("filter") or asked.get("query") or {}, Scope(variables=named_values))
+    return {**asked}
+
+
+def _check_hash(text: str) -> None:
+    """Refuse what is no hash of a shape. Raises `CommandError` 2 or 16."""
+    if text.strip("0123456789abcdefABCDEF"):
+        raise _bad("Hash only accepts strings of hexadecimal digits")
+    if len(text) != _HASH_DIGITS:
+        raise CommandError(
+            ErrorCode.INVALID_LENGTH, f"Hash has the wrong length: {len(text)} digits, not {_HASH_DIGITS}"
+        )
+
+
+def _check_query(query: Mapping[str, Any], *, rejects: bool) -> None:
+    """Refuse a query that can have no settings. Raises `CommandError` 8584900 or another code of these."""
+    name, collection = next(iter(query.items()))
+    if query["$db"] in {"admin", "config", "local"}:
+        raise CommandError(_INTERNAL, "setQuerySettings command cannot be used on internal databases")
+    if str(collection).startswith("system."):
+        raise CommandError(_OF_SYSTEM, "setQuerySettings command cannot be used on system collections")
+    wanted = query.get("filter") or {}
+    plain = not any(query.get(part) for part in ("sort", "projection", "hint", "min", "max", "skip", "limit"))
+    if (
+        name == "find"
+        and plain
+        and list(wanted) == ["_id"]
+        and not isinstance(wanted["_id"], dict | list | Regex)
+    ):
+        raise CommandError(
+            _BY_ID, "setQuerySettings command cannot be used on find queries eligible for IDHACK"
+        )
+    first = next((stage for stages in query.get("pipeline", ())[:1] for stage in stages), "")
+    if rejects and first in _SOURCES:
+        raise CommandError(
+            _REJECTS_SOURCE, f"Setting {{reject:true}} is forbidden for query containing stage: {first}"
+        )
+
+
+_SOURCES: Final = frozenset(
+    {"$querySettings", "$planCacheStats", "$collStats", "$indexStats", "$listSessions", "$currentOp"}
+    | {"$queryStats", "$listLocalSessions", "$listSearchIndexes", "$listCatalog", "$operationMetrics"}
+)
+"""Stages by which an administrator looks for what is wrong: they are never rejected."""
+
+
+def _hash_of(query: Mapping[str, Any]) -> str:
+    return query_hash(query, next(iter(query)), query["$db"])
+
+
+def _keep(ctx: CommandContext, settings: Mapping[str, Document]) -> None:
+    document = {
+        "_id": _NAME,
+        "clusterParameterTime": ctx.timestamp(),
+        _KEPT: list(settings.values()),
+    }
+    ctx.ensure(_OF_SHAPES)
+    ctx.catalog.engine.update(
+        _OF_SHAPES,
+        Update(StoredQuery({"_id": _NAME}), document, upsert=True),
+        accept=lambda change: ctx.applied(_OF_SHAPES, change),
+    )
 
 
 def _digest(shape: Any) -> str:

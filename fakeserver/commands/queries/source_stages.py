@@ -20,6 +20,7 @@ from fakeserver.commands import local_collections
 from fakeserver.commands.administration.operations import current_operations
 from fakeserver.commands.catalog.collections import described_collections
 from fakeserver.commands.catalog.statistics import collection_stats
+from fakeserver.commands.queries.plan_cache import debug_shape, settings_of_shapes
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of
@@ -197,14 +198,19 @@ def _plan_cache_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
 _QUERY_SETTINGS: Final = Fields.of(Field("showDebugQueryShape", "strictBool", nullable=False))
 
 
-def _query_settings(_ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
-    """Return the settings of query shapes: none, as there is no command that makes one."""
+def _query_settings(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[Document]:
+    """Return the settings of query shapes."""
     if not is_object(argument):
         raise CommandError(
             7746800, f"$querySettings stage expects a document as argument, found: {type_name(argument)}"
         )
-    _QUERY_SETTINGS.check(copy_value(argument), "$querySettings")
-    return []
+    wanted = copy_value(argument)
+    _QUERY_SETTINGS.check(wanted, "$querySettings")
+    found = [copy_value(entry) for entry in settings_of_shapes(ctx).values()]
+    for entry in found if wanted.get("showDebugQueryShape") else ():
+        if "representativeQuery" in entry:
+            entry["debugQueryShape"] = debug_shape(entry["representativeQuery"])
+    return found
 
 
 def _data_distribution(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:

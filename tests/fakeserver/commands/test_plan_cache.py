@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from talking import STANDALONE, Deployment, play
+from talking import REPLICA_SET, STANDALONE, Deployment, play
 
 if TYPE_CHECKING:
     from talking import Talker
@@ -232,5 +232,130 @@ def test_a_stage_is_part_of_a_query_and_may_be_part_of_its_plan(
             planned = reply["stages"][0]["$cursor"] if "stages" in reply else reply
             plans.add(planned["queryPlanner"]["planCacheShapeHash"])
         assert (len(plans) == 1, len(queries)) == (same_plan, 2)
+
+    play(scenario, STANDALONE)
+
+
+# Settings of shapes: named by an example or by its hash, merged, shown, forgotten; `reject` refuses queries.
+
+_QUERY: dict[str, Any] = {"find": "c", "filter": {"a": 1}, "$db": "db"}
+_HINTS = [{"ns": {"db": "db", "coll": "c"}, "allowedIndexes": ["a_1_b_1"]}]
+_HASH = "0123456789abcdef" * 4
+
+
+async def _set(talker: Talker, settings: dict[str, Any], query: Any = _QUERY) -> dict[str, Any]:
+    return await talker.ok({"setQuerySettings": query, "settings": settings, "$db": "admin"})
+
+
+async def _listed(talker: Talker, **argument: Any) -> list[dict[str, Any]]:
+    pipeline = [{"$querySettings": argument}]
+    reply = await talker.ok({"aggregate": 1, "pipeline": pipeline, "cursor": {}, "$db": "admin"})
+    return list(reply["cursor"]["firstBatch"])
+
+
+_REJECTED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    (
+        {"find": "c", "filter": {"a": 1}, "let": {"x": 1}},
+        {"find": "c", "filter": {"a": 7}},
+        {"find": "c", "filter": {"b": 7}},
+    ),
+    (
+        {"distinct": "c", "key": "b", "query": {"a": 1}},
+        {"distinct": "c", "key": "b", "query": {"a": 8}},
+        {"distinct": "c", "key": "c", "query": {"a": 8}},
+    ),
+    (
+        {"aggregate": "c", "pipeline": [{"$match": {"a": 1}}]},
+        {"aggregate": "c", "pipeline": [{"$match": {"a": 9}}], "cursor": {}},
+        {"aggregate": "c", "pipeline": [{"$match": {"a": 9}}, {"$limit": 1}], "cursor": {}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("example", "alike", "other"), _REJECTED, ids=["find", "distinct", "aggregate"])
+def test_queries_of_a_rejected_shape_are_refused_and_no_others(
+    example: dict[str, Any], alike: dict[str, Any], other: dict[str, Any]
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await _prepared(deployment)
+        await _set(talker, {"reject": True}, {**example, "$db": "db"})
+        assert (await talker.fails({**alike, "$db": "db"}))["codeName"] == "QueryRejectedBySettings"
+        await talker.ok({**alike, "$db": "elsewhere"})
+        await talker.ok({**other, "$db": "db"})
+        await talker.ok({"explain": alike, "$db": "db"})
+        await talker.ok({"removeQuerySettings": {**example, "$db": "db"}, "$db": "admin"})
+        await talker.ok({**alike, "$db": "db"})
+
+    play(scenario, REPLICA_SET)
+
+
+def test_settings_are_merged_by_shape_and_shown_until_they_are_removed() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        first = await _set(talker, {"indexHints": _HINTS[0], "queryFramework": "classic", "comment": "why"})
+        digest = first["queryShapeHash"]
+        settings = {"indexHints": _HINTS, "queryFramework": "classic", "comment": "why"}
+        assert (first["settings"], first["representativeQuery"]) == (settings, _QUERY)
+        await _set(talker, {"comment": "because", "reject": False}, digest.lower())
+        entry = {"queryShapeHash": digest, "settings": {**settings, "comment": "because"}}
+        entry["representativeQuery"] = _QUERY
+        shape = {"cmdNs": {"db": "db", "coll": "c"}, "command": "find", "filter": {"a": {"$eq": "?number"}}}
+        assert await _listed(talker) == [entry]
+        assert await _listed(talker, showDebugQueryShape=True) == [{**entry, "debugQueryShape": shape}]
+        for _ in range(2):
+            await talker.ok({"removeQuerySettings": digest, "$db": "admin"})
+        assert await _listed(talker) == []
+
+    play(scenario, REPLICA_SET)
+
+
+@pytest.mark.parametrize(
+    ("query", "settings", "code"),
+    [
+        (_QUERY, {}, 8727502),
+        (_QUERY, {"reject": False}, 7746604),
+        (_QUERY, {"comment": "alone"}, 7746604),
+        (_QUERY, {"indexHints": [{**_HINTS[0], "allowedIndexes": []}]}, 7746604),
+        (_QUERY, {"indexHints": [{**_HINTS[0], "allowedIndexes": [1]}]}, 9),
+        (_QUERY, {"indexHints": [{**_HINTS[0], "ns": {"coll": "c"}}]}, 8727500),
+        (_QUERY, {"indexHints": [{**_HINTS[0], "ns": {"db": "db"}}]}, 8727501),
+        (_QUERY, {"indexHints": [{"allowedIndexes": ["x"]}]}, 40414),
+        (_QUERY, {"queryFramework": "other"}, 2),
+        (_QUERY, {"reject": 1}, 14),
+        (_QUERY, {"unknown": 1}, 40415),
+        ({**_QUERY, "unknown": 1}, {"reject": True}, 40415),
+        ({**_QUERY, "filter": {"_id": 1}}, {"reject": True}, 7746606),
+        ({**_QUERY, "$db": "admin"}, {"reject": True}, 8584900),
+        ({**_QUERY, "find": "system.js"}, {"reject": True}, 8584901),
+        ({"aggregate": "c", "pipeline": [{"$indexStats": {}}], "$db": "db"}, {"reject": True}, 8705200),
+        ({"find": "c"}, {"reject": True}, 40414),
+        ({**_QUERY, "$db": ""}, {"reject": True}, 73),
+        ({"count": "c", "$db": "db"}, {"reject": True}, 7746402),
+        ({}, {"reject": True}, 7746402),
+        (1, {"reject": True}, 14),
+        ("", {"reject": True}, 16),
+        ("ab", {"reject": True}, 16),
+        ("xy", {"reject": True}, 2),
+    ],
+    ids=str,
+)
+def test_bad_settings_and_queries_that_can_have_none_are_refused(
+    query: Any, settings: dict[str, Any], code: int
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        command = {"setQuerySettings": query, "settings": settings, "$db": "admin"}
+        assert (await talker.fails(command))["code"] == code
+
+    play(scenario, REPLICA_SET)
+
+
+@pytest.mark.parametrize(
+    "command", [{"setQuerySettings": _HASH, "settings": {"reject": True}}, {"removeQuerySettings": _QUERY}]
+)
+def test_a_standalone_has_no_settings_of_shapes(command: dict[str, Any]) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        assert (await talker.fails({**command, "$db": "admin"}))["code"] == 20
 
     play(scenario, STANDALONE)

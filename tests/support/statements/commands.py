@@ -185,6 +185,8 @@ class Statements(Compound):
             "waitForFailPoint": lambda: self.pick(("failCommand", "nope")),
             "killOp": lambda: 1,
             "getClusterParameter": lambda: self.pick(("*", "changeStreams", "nope")),
+            "setQuerySettings": lambda: {"find": "c", "filter": {"a": 1}, "$db": "db"},
+            "removeQuerySettings": lambda: {"find": "c", "filter": {"a": 1}, "$db": "db"},
             "setClusterParameter": lambda: {"changeStreams": {"expireAfterSeconds": 60}},
             "logRotate": lambda: self.pick((1, "server", "nope")),
             "autoCompact": lambda: self.pick((True, False)),
