@@ -35,6 +35,7 @@ from fakeserver.commands.queries import output_stages, source_stages
 from fakeserver.commands.queries.explain import explain_aggregate
 from fakeserver.commands.queries.plan_cache import check_not_rejected
 from fakeserver.commands.queries.reading import (
+    NATURAL,
     check_hint,
     indexed_reader,
     query_of,
@@ -181,7 +182,20 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
             ErrorCode.NAMESPACE_NOT_FOUND,
             f"$geoNear requires a geo index to run, but {ns} does not exist",
         )
-    return engine.aggregate(source, [*stages, *pipeline], options=options, documents=unstored)
+    pipeline = [*stages, *pipeline]
+    if collection is not None and "clusteredIndex" in collection.options:
+        pipeline = _in_order_of_ids(pipeline, backwards=request.get("hint") == {NATURAL: -1})
+    return engine.aggregate(source, pipeline, options=options, documents=unstored)
+
+
+def _in_order_of_ids(pipeline: Pipeline, *, backwards: bool) -> Pipeline:
+    """Return a pipeline over a clustered collection, whose documents lie in the order of their ids."""
+    after = 0
+    while after < len(pipeline) and "$match" in pipeline[after]:
+        after += 1
+    if after < len(pipeline) and stage_name(pipeline[after]) == "$geoNear":
+        return pipeline
+    return [*pipeline[:after], {"$sort": {"_id": -1 if backwards else 1}}, *pipeline[after:]]
 
 
 def _check_known(names: Sequence[str], wire_version: int) -> None:

@@ -187,8 +187,11 @@ def query(
     if "min" in request or "max" in request:
         check_bounds(request, hint, collection)
     sort = request.get("sort")
-    if not sort and collection is not None and "clusteredIndex" in collection.options:
-        sort, hint = _natural_order(hint)
+    if collection is not None and "clusteredIndex" in collection.options:
+        if not sort:
+            sort, hint = _natural_order(hint)
+        elif NATURAL in sort:
+            sort = {"_id": sort[NATURAL]}
     return query_of(
         ctx,
         request,

@@ -24,7 +24,7 @@ from fakeserver.storage.plans.indexes import duplicate_key
 from fakeserver.storage.port.engine import Changed, Namespace, Query, Scope, Update
 from fakeserver.storage.port.oplog import Written
 from fakeserver.storage.store import time_series
-from fakeserver.storage.store.catalog import not_on_view
+from fakeserver.storage.store.catalog import not_on_view, storage_of
 from fakeserver.storage.updates.updating import compile_update
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.limits import TOO_LARGE_TO_UPSERT, check_updated
@@ -204,7 +204,7 @@ class Out(_Writer):
         engine, made = ctx.catalog.engine, uuid(ctx.node.rng)
         aside = Namespace(self.target.db, f"tmp.agg_out.{made.as_uuid()}")
         try:
-            engine.create(aside, unique_ids=collection.kind != "timeseries")
+            engine.create(aside, **storage_of(collection))
             for index in collection.indexes.values():
                 if index.name != "_id_":
                     engine.create_index(aside, index)

@@ -269,8 +269,20 @@ class StorageEngine(Protocol):
         """Forget the collection, its documents and its indexes; return whether it was there."""
         ...
 
-    def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
-        """Make an empty collection, if it is not there; measurements of a time series may share an `_id`."""
+    def create(
+        self,
+        ns: Namespace,
+        *,
+        capped: Capped | None = None,
+        unique_ids: bool = True,
+        clustered: bool = False,
+        collation: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make an empty collection, if it is not there; measurements of a time series may share an `_id`.
+
+        The documents of a clustered one lie in the order of their ids. Ids that are equal by the collation
+        are the same id.
+        """
         ...
 
     def bound(self, ns: Namespace, capped: Capped) -> None:

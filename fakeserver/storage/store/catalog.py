@@ -206,7 +206,7 @@ class Catalog:
         collection = Collection(ns, None if kind == "view" else self._make_uuid(), kind, shown)
         collection.validator = _validator(shown)
         if kind != "view":
-            self.engine.create(ns, capped=_capped(shown), unique_ids=kind != "timeseries")
+            self.engine.create(ns, **storage_of(collection))
         if kind == "collection":
             collection.indexes["_id_"] = _id_index(shown)
         self._collections[ns] = collection
@@ -272,9 +272,7 @@ class Catalog:
 
     def adopt(self, collection: Collection) -> None:
         """Take over a collection that a fork made, with its indexes and without documents."""
-        self.engine.create(
-            collection.ns, capped=_capped(collection.options), unique_ids=collection.kind != "timeseries"
-        )
+        self.engine.create(collection.ns, **storage_of(collection))
         for index in collection.indexes.values():
             if not is_id_key(index.key):
                 self.engine.create_index(collection.ns, index)
@@ -449,6 +447,16 @@ def _capped(options: Mapping[str, Any]) -> Capped | None:
     if not options.get("capped"):
         return None
     return Capped(int(options["size"]), int(options.get("max", 0)))
+
+
+def storage_of(collection: Collection) -> dict[str, Any]:
+    """Return what the engine is told of a collection that it makes."""
+    return {
+        "capped": _capped(collection.options),
+        "unique_ids": collection.kind != "timeseries",
+        "clustered": "clusteredIndex" in collection.options,
+        "collation": collection.collation,
+    }
 
 
 def _validator(options: Mapping[str, Any]) -> Validator | None:

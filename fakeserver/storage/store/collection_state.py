@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final
 
-from fakeserver.errors import CommandError
+from bson import Binary, Decimal128
+
+from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.plans.index_scan import positions, slices
@@ -119,6 +122,8 @@ def _may_use(query: Query, name: str) -> bool:
 
 
 _ID: Final = "_id_"
+_FOLDED_ID: Final = "_id_ by collation"
+"""The name of the index that holds ids to their collection's collation, which none that is made can have."""
 _ID_INDEX: Final = IndexSpec(_ID, {"_id": 1}, unique=True)
 
 
@@ -145,6 +150,7 @@ class CollectionState:
     documents: dict[Hashable, Stored] = field(default_factory=dict)
     capped: Capped | None = None
     unique_ids: bool = True
+    clustered: bool = False
     unique: dict[str, UniqueIndex] = field(default_factory=dict)
     by_value: dict[str, ValueIndex] = field(default_factory=dict)
     ordered: dict[str, OrderedIndex] = field(default_factory=_by_id)
@@ -183,6 +189,11 @@ class CollectionState:
             return ("record", self.next_record)
         value: Any = document["_id"]
         return value if type(value) in OWN_IDENTITY else identity(value)
+
+    def fold_ids(self, ns: Namespace, collation: Mapping[str, Any]) -> None:
+        """Have ids that are equal by a collation be the same id."""
+        spec = IndexSpec(_ID, {"_id": 1}, unique=True, document={"collation": collation})
+        self.unique.setdefault(_FOLDED_ID, UniqueIndex(ns, KeyMaker(spec)))
 
     def key_held(self, document: Document) -> Hashable:
         """Return the key that a document is kept under."""
@@ -446,3 +457,31 @@ def _counted(
     for pair in pairs:
         counted.documents += 1
         yield pair
+
+
+# What identifies the documents of a clustered collection, whose records lie in the order of their ids.
+
+
+_RECORD_ID_BYTES: Final = 8 * 1024 * 1024
+_AROUND: Final[Mapping[type, int]] = {str: 2, bytes: 7, Binary: 7}
+"""The bytes that an id of a type takes beside those of its value."""
+_RECORD_ID_TOO_LARGE: Final = 5894900
+_NAN_TWICE: Final = 50819
+_INFINITY_TWICE: Final = 50826
+
+
+def check_record_id(value: Any, *, held: bool) -> None:
+    """Refuse an id that cannot be that of a record. Raises `WriteError` 5894900, 50819 or 50826.
+
+    A server fails to show the key where an id that is no number, or infinite, is `held` by another document.
+    """
+    around = _AROUND.get(type(value))
+    if around is not None:
+        size = len(value.encode() if type(value) is str else value) + around
+        if size > _RECORD_ID_BYTES:
+            raise WriteError(_RECORD_ID_TOO_LARGE, f"The RecordId of {size} bytes exceeds {_RECORD_ID_BYTES}")
+    elif held and isinstance(value, float | Decimal128):
+        number = float(value.to_decimal()) if isinstance(value, Decimal128) else value
+        if not isfinite(number):
+            code = _NAN_TWICE if isnan(number) else _INFINITY_TWICE
+            raise WriteError(code, "the RecordId of a duplicate key is not a finite number")

@@ -43,7 +43,7 @@ from fakeserver.storage.port.engine import Changed, Document, Explanation, Query
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.store import scanning as scan
-from fakeserver.storage.store.collection_state import CollectionState, Examined, build_index
+from fakeserver.storage.store.collection_state import CollectionState, Examined, build_index, check_record_id
 from fakeserver.storage.updates.updating import Replacement, Updater, compile_update, seed, with_id
 from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.limits import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
@@ -243,10 +243,20 @@ class MemoryEngine:
         """Forget the collection; return whether it was there."""
         return self._collections.pop(ns, None) is not None
 
-    def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
+    def create(
+        self,
+        ns: Namespace,
+        *,
+        capped: Capped | None = None,
+        unique_ids: bool = True,
+        clustered: bool = False,
+        collation: Mapping[str, Any] | None = None,
+    ) -> None:
         """Make an empty collection, if it is not there."""
         collection = self._ensure(ns)
-        collection.capped = capped
+        collection.capped, collection.clustered = capped, clustered
+        if collation:
+            collection.fold_ids(ns, collation)
         if not unique_ids:
             collection.share_ids()
 
@@ -400,6 +410,8 @@ class MemoryEngine:
         self, ns: Namespace, collection: CollectionState, document: Stored, accept: Accept | None
     ) -> None:
         key = collection.key_of(document)
+        if collection.clustered:
+            check_record_id(document["_id"], held=key in collection.documents)
         if key in collection.documents:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
         if collection.unique or collection.checks:

@@ -243,7 +243,15 @@ class MongomockEngine:
         """Forget the collection, its documents and its indexes; return whether it was there."""
         return self._collections.pop(ns, None) is not None
 
-    def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
+    def create(
+        self,
+        ns: Namespace,
+        *,
+        capped: Capped | None = None,
+        unique_ids: bool = True,
+        clustered: bool = False,  # noqa: ARG002 -- ids of any size are as good as others
+        collation: Mapping[str, Any] | None = None,  # noqa: ARG002 -- mongomock knows none
+    ) -> None:
         """Make an empty collection, if it is not there. Raises `CommandError` 238 for a time series."""
         if not unique_ids:
             raise not_implemented("a time series with the storage mongomock")

@@ -640,3 +640,66 @@ def test_a_dry_run_of_coll_mod_looks_and_changes_nothing() -> None:
     assert "unique" not in indexes(server)[1]
     assert server.run(unique) == {"unique_new": True}
     assert server.run(unique) == {}
+
+
+CLUSTERED = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}}
+
+
+@pytest.mark.parametrize(
+    ("command", "ids"),
+    [
+        ({"find": "c", "sort": {"$natural": 1}}, ["a", "b", "c"]),
+        ({"find": "c", "sort": {"$natural": -1}}, ["c", "b", "a"]),
+        ({"aggregate": "c", "pipeline": [], "cursor": {}}, ["a", "b", "c"]),
+        ({"aggregate": "c", "pipeline": [], "hint": {"$natural": -1}, "cursor": {}}, ["c", "b", "a"]),
+        ({"aggregate": "c", "pipeline": [{"$match": {"_id": {"$gt": "a"}}}], "cursor": {}}, ["b", "c"]),
+        ({"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}], "cursor": {}}, ["c", "a", "b"]),
+    ],
+    ids=str,
+)
+def test_the_documents_of_a_clustered_collection_lie_in_the_order_of_their_ids(
+    command: dict[str, Any], ids: list[str]
+) -> None:
+    server = Server()
+    server.run({"create": "c", **CLUSTERED})
+    server.run({"insert": "c", "documents": [{"_id": each, "n": n} for n, each in enumerate("cab")]})
+    assert [each["_id"] for each in server.run(command)["cursor"]["firstBatch"]] == ids
+
+
+@pytest.mark.parametrize(
+    ("ids", "code"),
+    [
+        ([float("nan"), Decimal128("NaN")], 50819),
+        ([float("inf"), Decimal128("Infinity")], 50826),
+        ([Decimal128("-Infinity"), float("-inf")], 50826),
+        ([1.0, Decimal128("1")], 11000),
+        (["x" * (8 * 1024 * 1024 - 2)], None),
+        (["x" * (8 * 1024 * 1024 - 1)], 5894900),
+        ([Binary(b"x" * (8 * 1024 * 1024 - 7))], None),
+        ([Binary(b"x" * (8 * 1024 * 1024 - 6), 128)], 5894900),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_an_id_of_a_clustered_collection_is_that_of_a_record(ids: list[Any], code: int | None) -> None:
+    server = Server()
+    server.run({"create": "c", **CLUSTERED})
+    reply = server.run({"insert": "c", "documents": [{"_id": each} for each in ids]})
+    assert [error["code"] for error in reply.get("writeErrors", [])] == ([] if code is None else [code])
+
+
+@pytest.mark.parametrize("options", [{}, CLUSTERED], ids=["plain", "clustered"])
+def test_ids_that_are_equal_by_the_collation_of_their_collection_are_the_same(
+    options: dict[str, Any],
+) -> None:
+    server = Server()
+    server.run({"create": "c", "collation": {"locale": "en", "strength": 2}, **options})
+    server.run({"insert": "c", "documents": [{"_id": "a"}, {"_id": "b"}]})
+    reply = server.run({"insert": "c", "documents": [{"_id": "A"}]})
+    assert [(error["code"], error["keyPattern"]) for error in reply["writeErrors"]] == [(11000, {"_id": 1})]
+    server.run({"delete": "c", "deletes": [{"q": {"_id": "a"}, "limit": 1}]})
+    assert server.run({"insert": "c", "documents": [{"_id": "A"}]}) == {"n": 1}
+    assert (
+        server.run({"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}})["cursor"]["firstBatch"]
+        == []
+    )
+    assert server.run({"insert": "d", "documents": [{"_id": "a"}]}) == {"n": 1}
