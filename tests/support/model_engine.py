@@ -216,7 +216,15 @@ class ModelEngine:
         self.bounds.pop(ns, None)
         return self.collections.pop(ns, None) is not None
 
-    def create(self, ns: Namespace, *, capped: Capped | None = None, unique_ids: bool = True) -> None:
+    def create(
+        self,
+        ns: Namespace,
+        *,
+        capped: Capped | None = None,
+        unique_ids: bool = True,
+        clustered: bool = False,
+        collation: Mapping[str, Any] | None = None,
+    ) -> None:
         self.collections.setdefault(ns, [])
         if capped is not None:
             self.bounds[ns] = capped

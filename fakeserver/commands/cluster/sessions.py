@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from bson.binary import UUID_SUBTYPE
+
 from fakeserver.access.privileges import CLUSTER
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -37,6 +39,7 @@ table = CommandTable()
 
 
 _USER: Final = Fields.of(Field("user", "string", required=True), Field("db", "string", required=True))
+_USERS: Final = Fields.of(Field("killAllSessions", "array", of=_USER))
 _PATTERN: Final = Fields.of(
     Field("lsid", "object"),
     Field("uid", "binData"),
@@ -45,8 +48,11 @@ _PATTERN: Final = Fields.of(
 )
 
 
-def _list_of(command: str, of: str = "object") -> Fields:
-    return Fields.of(Field(command, "array", of=of), strict=False)
+_ID: Final = Fields.of(Field("id"), Field("uid"))
+
+
+def _list_of(command: str) -> Fields:
+    return Fields.of(Field(command, "array"), strict=False)
 
 
 @table.command("startSession", kind="internal")
@@ -100,11 +106,13 @@ def _own(ctx: CommandContext) -> list[bytes]:
 @table.command(
     "killAllSessions",
     kind="internal",
-    fields=Fields.of(Field("killAllSessions", "array", of=_USER), strict=False),
+    fields=Fields.of(Field("killAllSessions", "array"), strict=False),
 )
 def kill_all_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Kill the logical sessions of users, or of everybody."""
-    uids = _uids(first_argument(command))
+    users = [each for each in first_argument(command) if each is not None]
+    _USERS.check({"killAllSessions": users}, "killAllSessions")
+    uids = _uids(users)
     _kill(ctx, ctx.node.sessions.ids_of(lambda session: not uids or session.uid in uids))
     return {}
 
@@ -147,7 +155,25 @@ def _fits(session: Session, pattern: dict[str, Any]) -> bool:
 
 
 def _keys(ctx: CommandContext, command: dict[str, Any], path: str, *leave: str) -> list[bytes]:
-    return [own_session(ctx.node, ctx.connection, lsid, path, *leave) for lsid in first_argument(command)]
+    keys = []
+    for number, lsid in enumerate(first_argument(command)):
+        if lsid is None:
+            continue
+        if isinstance(lsid, dict):
+            _check_id(lsid, f"{path}.{number}")
+        keys.append(own_session(ctx.node, ctx.connection, lsid, path, *leave))
+    return keys
+
+
+def _check_id(lsid: dict[str, Any], path: str) -> None:
+    """Refuse what is in no session's id. Raises `CommandError` 40415, or 14 for another kind of binary."""
+    _ID.check(lsid, path)
+    value = lsid.get("id")
+    if isinstance(value, bytes) and getattr(value, "subtype", 0) != UUID_SUBTYPE:
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"BSON field '{path}.id' is the wrong binData type, expected type 'UUID'",
+        )
 
 
 def _kill(ctx: CommandContext, session_ids: list[bytes]) -> None:

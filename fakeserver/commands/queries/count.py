@@ -16,7 +16,7 @@ have no effect.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
 
 table = CommandTable()
+
+_NO_LIMIT: Final = 15958
 
 
 def limit_of(request: Mapping[str, Any]) -> int:
@@ -86,6 +88,8 @@ def count(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     hint = check_hint(collection, request.get("hint"), ns, wanted)
     # A view has no number of its own: the pipeline is run, then skip and limit are applied to its results.
     if view is not None:
+        if "limit" in request and not limit:
+            raise CommandError(_NO_LIMIT, "the limit must be positive")  # its $limit takes no zero
         options = query_of(ctx, request, collection, view=view, read=reader(ctx, ctx.db))
         found = engine.aggregate(source, [*stages, {"$match": wanted}], options=options)
         return {"n": len(found[skip : skip + limit if limit else None])}

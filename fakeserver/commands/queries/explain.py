@@ -36,7 +36,7 @@ from fakeserver.commands.queries.reading import check_hint, indexes_of, query_of
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument
-from fakeserver.profile import WIRE_80, WIRE_90
+from fakeserver.profile import WIRE_60, WIRE_80, WIRE_90
 from fakeserver.storage.plans.bounds import Clause, conjuncts
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.plans.search_rules import is_served_by, metadata_of_pipeline
@@ -66,6 +66,21 @@ _UNRETURNED: Final = frozenset({"update", "delete", "count"})
 """The commands that return no documents."""
 _PUSHED: Final = {"$match": "filter", "$sort": "sort", "$skip": "skip", "$limit": "limit"}
 """The stages at the head of a pipeline that are run as a query, in this order, with its parts."""
+
+
+_MEMORY: Final = 100 * 1024 * 1024
+_PARAMETERS: Final = {
+    "internalQueryFacetBufferSizeBytes": _MEMORY,
+    "internalQueryFacetMaxOutputDocSizeBytes": _MEMORY,
+    "internalLookupStageIntermediateDocumentMaxSizeBytes": _MEMORY,
+    "internalDocumentSourceGroupMaxMemoryBytes": _MEMORY,
+    "internalQueryMaxBlockingSortMemoryUsageBytes": _MEMORY,
+    "internalQueryProhibitBlockingMergeOnMongoS": 0,
+    "internalQueryMaxAddToSetBytes": _MEMORY,
+    "internalDocumentSourceSetWindowFieldsMaxMemoryBytes": _MEMORY,
+    "internalQueryFrameworkControl": "trySbeRestricted",
+}
+"""The parameters that decide how a query is run, as a server shows them with every plan."""
 
 
 class _Statement(NamedTuple):
@@ -175,6 +190,8 @@ def described(
     shown = {name: value for name, value in command.items() if name not in {"lsid", "$clusterTime"}}
     host, _, port = ctx.node.address.rpartition(":")
     around: Document = {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
+    if ctx.node.profile.max_wire_version >= WIRE_60:
+        around["serverParameters"] = {**_PARAMETERS}
     if ctx.node.profile.max_wire_version >= WIRE_80:
         around["queryShapeHash"] = query_hash(command, name, ns.db)
     if statement.stages:

@@ -292,7 +292,8 @@ class Merge(_Writer):
         if nullish and not self.nullish:
             raise CommandError(51132, "$merge write error: 'on' field cannot be missing, null or undefined")
         wanted = {name: {"$eq": None if value is MISSING else value} for name, value in key.items()}
-        found = self.ctx.catalog.engine.find(self.target, Query(wanted, limit=1))
+        by = self.options.collation
+        found = self.ctx.catalog.engine.find(self.target, Query(wanted, limit=1, collation=by))
         if not found:
             self._not_matched(document, key)
         else:

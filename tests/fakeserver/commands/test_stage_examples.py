@@ -608,3 +608,16 @@ def test_what_is_explained_must_have_a_place_to_go_to() -> None:
 def test_metadata_of_searches_may_be_asked_for_anywhere(name: str) -> None:
     shown = results("orders", {"$project": {"item": 1, "m": {"$meta": name}}}, {"$limit": 1})
     assert shown == [{"_id": 1, "item": "almonds"}]
+
+
+def test_merge_finds_matches_by_the_collation_of_the_command() -> None:
+    fold = {"locale": "en", "strength": 2}
+    on = Server()
+    on.fill("source", {"key": "A", "new": 1})
+    on.run({"create": "into", "collation": fold})
+    on.run({"createIndexes": "into", "indexes": [{"key": {"key": 1}, "name": "key", "unique": True}]})
+    on.fill("into", {"_id": 1, "key": "a", "old": 1})
+    merge = {"$merge": {"into": "into", "on": "key"}}
+    pipeline = [{"$project": {"_id": 0}}, merge]
+    on.run({"aggregate": "source", "pipeline": pipeline, "cursor": {}, "collation": fold})
+    assert on.documents("into") == [{"_id": 1, "key": "A", "old": 1, "new": 1}]

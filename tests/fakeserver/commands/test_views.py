@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Decimal128
 from data_commands import Server
 
 from fakeserver.errors import CommandError
@@ -179,3 +180,12 @@ def test_what_is_beyond_new_bounds_goes_with_the_next_insert(bounds: Document, k
     assert len(server.documents("log")) == 5
     server.fill("log", {"_id": 5})
     assert [each["_id"] for each in server.documents("log")] == list(kept)
+
+
+@pytest.mark.parametrize("limit", [0, 0.0, -0.0, Decimal128("0")], ids=str)
+def test_a_count_of_a_view_is_a_pipeline_whose_limit_is_not_zero(limit: Any) -> None:
+    server = Server()
+    server.fill("c", {"_id": 1})
+    server.run({"create": "all", "viewOn": "c", "pipeline": []})
+    assert server.run({"count": "c", "limit": limit}) == server.run({"count": "all"}) == {"n": 1}
+    assert failure(server, {"count": "all", "limit": limit}) == 15958

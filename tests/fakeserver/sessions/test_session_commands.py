@@ -267,3 +267,29 @@ def test_killing_a_session_does_not_make_its_writes_repeatable() -> None:
         assert (await talker.ok(retryable_insert(1, txn_number=1)))["retriedStmtIds"] == [0]
 
     play(scenario)
+
+
+@pytest.mark.parametrize("name", ["killSessions", "endSessions", "refreshSessions"])
+@pytest.mark.parametrize(
+    ("named", "code"),
+    [
+        (None, None),
+        (lsid(), None),
+        ({**lsid(), "more": 1}, 40415),
+        ({"more": 1}, 40415),
+        ({}, 40414),
+        ({"id": b"0123456789abcdef"}, 14),
+        ({"id": Binary(b"0123456789abcdef", 3)}, 14),
+        ({"id": Binary(b"0123", 4)}, 207),
+        (1, 14),
+    ],
+    ids=str,
+)
+def test_sessions_are_named_by_their_ids_and_by_nothing_else(name: str, named: Any, code: int | None) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        command = {name: [lsid(), named], "$db": "admin"}
+        reply = await (talker.ok(command) if code is None else talker.fails(command))
+        assert reply.get("code") == code
+
+    play(scenario)
