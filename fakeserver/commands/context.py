@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import Timestamp
 
+from fakeserver.access.privileges import CLUSTER
 from fakeserver.commands.scripting import ScriptRunner
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.fields import first_argument
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.store.catalog import Catalog, Collection
 
 
+_INTERNAL: Final = frozenset({"admin", "config", "local"})
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 
 
@@ -188,6 +190,8 @@ class CommandContext:
 
     def applied(self, ns: Namespace, change: Changed, collection: Collection | None = None) -> None:
         """Enter a change of data in the oplog, that of a transaction at its commit."""
+        if self.node.cluster.write_block is not None:
+            self.check_writes(ns.db)
         kind = "inserted" if change.before is None else "deleted" if change.after is None else "updated"
         self.node.counters.documents[kind] += 1
         if collection is None:
@@ -197,6 +201,14 @@ class CommandContext:
         else:
             written = Written(ns, change, collection.uuid, collection.keeps_images)
         self._enter(written)
+
+    def check_writes(self, db: str) -> None:
+        """Refuse a write while those of users are blocked. Raises `WriteError` 371."""
+        if self.node.cluster.write_block is None or db in _INTERNAL:
+            return
+        privileges = self.privileges
+        if privileges is None or not privileges.permit(CLUSTER, "bypassWriteBlockingMode"):
+            raise WriteError(ErrorCode.USER_WRITES_BLOCKED, "User writes blocked")
 
     def command_applied(
         self, db: str, command: Document, *, uuid: Binary | None = None, detail: Document | None = None
@@ -230,8 +242,9 @@ class CommandContext:
         """Ask whether a collection may be made, whose name is free.
 
         Raises `Park` as long as a transaction is about to make it, `CommandError` 50 if that takes too long,
-        `WriteError` 263 for what a transaction of a server before 4.4 cannot make.
+        `WriteError` 371 while users may not write, 263 for what a transaction before 4.4 cannot make.
         """
+        self.check_writes(ns.db)
         if not self.in_transaction:
             if self.node.transactions.holds_name(ns):
                 raise self.waits()

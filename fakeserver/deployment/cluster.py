@@ -99,6 +99,8 @@ class Cluster(Owner):
         self.shards: tuple[Shard, ...] = ()
         """The replica sets: the shards of a sharded cluster, or the one that a replica set is."""
         self.default_concerns = DefaultConcerns()
+        self.write_block: str | None = None
+        """Why users may not write, None if they may (`setUserWriteBlockMode`)."""
         self.config: ConfigServer[Shard] | None = None
         """The metadata of a sharded cluster."""
         self.fail_point_uses = FailPointUses()

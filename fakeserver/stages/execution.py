@@ -84,6 +84,7 @@ class Execute(Stage):
                 _wait_for_transactions(request, now)
             # Readers that gave way go on with the documents as they were, but not with other indexes.
             if request.spec.name in _EXCLUSIVE:
+                context.check_writes(request.db)
                 with in_one_turn():
                     request.response.body = request.spec.handler(context, command)
             else:

@@ -79,6 +79,7 @@ class Member:
     started_at: float = 0.0
     javascript: bool = True
     topology_changed: Any = None
+    write_block: str | None = None
     counters: Counters = field(default_factory=Counters)
     commands: CommandTable = field(default_factory=default_table)
 

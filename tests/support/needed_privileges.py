@@ -284,6 +284,11 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
             "querySettings@cluster",
         ),
     ),
+    "setUserWriteBlockMode": _on_cluster("setUserWriteBlockMode", **{"global": False}),
+    "rotateCertificates": _on_cluster("rotateCertificates"),
+    "setIndexCommitQuorum": _on_collection(
+        "setIndexCommitQuorum", "createIndex", indexNames=["a"], commitQuorum=1
+    ),
     "removeQuerySettings": _on_cluster("removeQuerySettings", "querySettings"),
     "setClusterParameter": (
         Shape(

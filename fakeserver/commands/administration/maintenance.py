@@ -6,11 +6,14 @@ accepts the version of the release alone. `reIndex` runs on a standalone only (2
 `convertToCapped` makes the collection anew with its newest documents that fit and without indexes but that of
 `_id`; `cloneCollectionAsCapped` puts them into another one. Both take fields that are not theirs, a `size`
 from 1 byte to 1 PiB (72, 2), and no view (166). `dataSize` counts the documents between two keys, `min` and
-`max`, of an index (96 without one). `dbHash` is the MD5 of the documents in the order of `_id`, so two
-deployments with the same data have the same hash.
+`max`, of an index (96 without one). `setUserWriteBlockMode` has writes of users refused (371) but for those
+with `bypassWriteBlockingMode`, and takes back a block for the same reason only (20); a standalone has none
+(20). `setIndexCommitQuorum` finds no index that is being built (27). `dbHash` is the MD5 of the documents in
+the order of `_id`, so two deployments with the same data have the same hash.
 
-Versions: setFeatureCompatibilityVersion asks for `confirm` since 7.0. `dryRun` and `freeSpaceTargetMB` of
-compact since 8.0. reIndex is refused on a replica set in every release, as since 5.0.
+Versions: setUserWriteBlockMode since 6.0, setIndexCommitQuorum since 4.4, rotateCertificates since 5.0.
+setFeatureCompatibilityVersion asks for `confirm` since 7.0. `dryRun` and `freeSpaceTargetMB` of compact since
+8.0. reIndex is refused on a replica set in every release, as since 5.0.
 
 Not modelled: A change of the compatibility version, with the features that it would switch. There is no file
 to compact, to flush or to rotate. convertToCapped enters a drop, a create and inserts in the oplog; a server
@@ -31,7 +34,7 @@ from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument, type_name, whole
-from fakeserver.profile import WIRE_50, WIRE_70, WIRE_80
+from fakeserver.profile import WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.port.engine import Namespace, Query
 from fakeserver.storage.store.catalog import VIEWS, not_on_view
@@ -433,3 +436,55 @@ def fsync_unlock(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
     if not lock.count:
         raise CommandError(ErrorCode.ILLEGAL_OPERATION, "fsyncUnlock called when not locked")
     return {"info": "fsyncUnlock completed", "lockCount": Int64(lock.unlock())}
+
+
+_REASONS: Final = ("Unspecified", "ClusterToClusterMigrationInProgress", "DiskUseThresholdExceeded")
+
+
+@table.command(
+    "setUserWriteBlockMode",
+    kind="admin",
+    admin_only=True,
+    since=WIRE_60,
+    fields=Fields.of(
+        Field("setUserWriteBlockMode"),
+        Field("global", "strictBool", required=True),
+        Field("reason", "string", choices=_REASONS),
+    ),
+)
+def set_user_write_block_mode(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Refuse writes of users, or let them go on."""
+    if not ctx.node.is_replicated:
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, "setUserWriteBlockMode cannot be run on standalones")
+    cluster, reason = ctx.node.cluster, command.get("reason", _REASONS[0])
+    if cluster.write_block not in {None, reason}:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION,
+            f"Cannot change user write block mode for {reason}: writes are blocked for {cluster.write_block}",
+        )
+    cluster.write_block = reason if command["global"] else None
+    return {}
+
+
+@table.command(
+    "setIndexCommitQuorum",
+    kind="write",
+    since=WIRE_44,
+    fields=Fields.of(
+        Field("indexNames", "array", required=True, of="string"),
+        Field("commitQuorum", "number|string", required=True),
+        target="collection",
+    ),
+)
+def set_index_commit_quorum(ctx: CommandContext, command: dict[str, Any]) -> Reply:
+    """Change how many members have to be ready for an index that is being built: there is none."""
+    raise CommandError(
+        ErrorCode.INDEX_NOT_FOUND,
+        f"Cannot find an index build on collection '{namespace(ctx, command)}' with the provided index names",
+    )
+
+
+@table.command("rotateCertificates", kind="internal", admin_only=True, since=WIRE_50)
+def rotate_certificates(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Read certificates again, which are as they were."""
+    return {}

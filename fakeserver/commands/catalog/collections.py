@@ -490,6 +490,7 @@ def rename_collection(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         raise CommandError(ErrorCode.ILLEGAL_OPERATION, "Can't rename a collection to itself")
     for name in ("collectionUUID", "dropTarget"):
         _check_is_uuid(name, request.get(name))
+    ctx.check_writes(source.db)
     collection, replaced = ctx.catalog.get(source), ctx.catalog.get(target)
     dropped = request.get("dropTarget")
     if isinstance(dropped, bytes):

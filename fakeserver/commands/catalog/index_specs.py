@@ -32,7 +32,7 @@ _PLUGINS: Final = frozenset({"text", "2d", "2dsphere", "hashed", "columnstore", 
 _KINDS: Final[dict[str, str]] = {
     "v": "number", "key": "object", "name": "string", "ns": "string", "unique": "flag", "sparse": "flag",
     "expireAfterSeconds": "any", "partialFilterExpression": "object", "collation": "object",
-    "hidden": "bool", "background": "any", "dropDups": "any", "storageEngine": "object", "weights": "object",
+    "hidden": "bool", "background": "any", "dropDups": "any", "storageEngine": "object", "weights": "any",
     "default_language": "string", "language_override": "string", "textIndexVersion": "number",
     "2dsphereIndexVersion": "number", "bits": "number", "min": "number", "max": "number",
     "wildcardProjection": "object", "prepareUnique": "flag", "clustered": "flag", "bucketSize": "number",
@@ -372,7 +372,11 @@ def _check_text(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     first, last = kinds.index("text"), len(kinds) - kinds[::-1].index("text")
     if "other" in kinds[first:last]:
         raise _refused(document, "'text' fields in index must all be adjacent")
-    for weight in document.get("weights", {}).values():
+    weights = document.get("weights", {})
+    if not isinstance(weights, dict):
+        code = ErrorCode.CANNOT_CREATE_INDEX if isinstance(weights, str | list) else ErrorCode.TYPE_MISMATCH
+        raise _refused(document, "weights of a text index are an object", code)
+    for weight in weights.values():
         if not is_number(weight):
             raise _refused(document, "weight for text index needs numeric type")
         if not 0 < float(str(weight)) < _MAX_WEIGHT:

@@ -72,6 +72,7 @@ _NO_OPTIONS: Final = frozenset({"v", "name", "background", "partialFilterExpress
 def create_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Make indexes, and the collection if it is not there."""
     ns = namespace(ctx, request)
+    ctx.check_writes(ns.db)
     if not request["indexes"]:
         raise CommandError(ErrorCode.BAD_VALUE, "Must specify at least one index to create")
     quorum = commit_quorum(ctx.node, request.get("commitQuorum"))

@@ -140,6 +140,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     # All results exist before the first is written: a pipeline that reads its own target sees it unchanged.
     documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])
     if output is not None:
+        ctx.check_writes(output.target.db)
         if ctx.node.transactions.blocks([str(output.target)]):
             raise ctx.waits()
         output.write(documents)

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 table = CommandTable()
 
+_NEAR_IN_SERIES: Final = 5626500
+_NEARS: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
+
 LOCAL: Final = "local"
 """The database of the collections that are made when they are read."""
 
@@ -112,6 +115,8 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if view is not None or (collection is not None and collection.kind == "timeseries"):
             raise _not_on_a_view("tailable")
         return _tailable(ctx, request, ns, collection)
+    if collection is not None and collection.kind == "timeseries":
+        _check_series(request.get("filter") or {})
     if view is not None:
         options = query_of(ctx, request, collection, view=view, read=reader(ctx, ctx.db))
         found, counted = _find_on_view(ctx, request, source, stages, options), False
@@ -258,6 +263,16 @@ def _check(request: Mapping[str, Any]) -> None:
 
 def _not_on_a_view(option: str) -> CommandError:
     return CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Option {option} not supported on a view.")
+
+
+def _check_series(wanted: Mapping[str, Any]) -> None:
+    """Refuse a search by distance in a time series. Raises `CommandError` 5626500."""
+    for name, value in wanted.items():
+        if name == "$and" and isinstance(value, list):
+            for each in value:
+                _check_series(each)
+        elif isinstance(value, dict) and not _NEARS.isdisjoint(value):
+            raise CommandError(_NEAR_IN_SERIES, "a time series cannot be searched by distance: use $geoNear")
 
 
 def _find_on_view(

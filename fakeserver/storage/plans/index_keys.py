@@ -8,7 +8,7 @@ from fakeserver.errors import WriteError
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Scope
 from fakeserver.storage.values.collation import fold_of
-from fakeserver.storage.values.paths import exactly, split
+from fakeserver.storage.values.paths import read, split
 from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
 from fakeserver.storage.values.types import MISSING, exact, is_number, order, truthy, whole
 from fakeserver.waiting.interrupts import in_one_turn
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fakeserver.storage.values.rows import Key
 
 _HASHED_ARRAY: Final = 16766
+_ARRAY_BESIDE_WILDCARD: Final = 7246301
+_GEOGRAPHIC: Final = frozenset({"2d", "2dsphere"})
 
 
 def is_ordered(spec: IndexSpec) -> bool:
@@ -88,11 +90,15 @@ class KeyMaker:
         self._paths = [split(name) for name in self._names]
         self._signs = [sign_of(direction) for direction in spec.key.values()]
         self._hashed = [split(name) for name, kind in spec.key.items() if kind == "hashed"]
+        wildcard = any("$**" in name for name in spec.key)
+        self._beside = [split(name) for name in spec.key if wildcard and "$**" not in name]
+        """The fields of a wildcard index that hold no arrays: those beside its wildcard."""
+        self._placed = [split(name) for name, kind in spec.key.items() if kind in _GEOGRAPHIC]
         self.fold = fold_of(spec.document.get("collation"))
         partial: Mapping[str, Any] | None = spec.document.get("partialFilterExpression")
         self._covers = compile_filter(partial, Scope(self.fold)) if partial is not None else None
         self._ordered = ordered = is_ordered(spec)
-        self.may_refuse = bool(self._hashed) or (
+        self.may_refuse = bool(self._hashed or self._beside) or (
             ordered and (len(spec.key) > 1 or any(part.isdigit() for path in self._paths for part in path))
         )
         """Whether there are documents that the index cannot hold."""
@@ -117,15 +123,24 @@ class KeyMaker:
         return found
 
     def values(self, document: Document) -> list[tuple[Any, ...]]:
-        """Return the values of each key that a document has. Raises `WriteError` 171, 16746 or 16766."""
+        """Return the values of each key that a document has.
+
+        Raises `WriteError` 171, 16746, 16766 or 7246301.
+        """
         if not self.covers(document):
             return []
         for path in self._hashed:
             _refuse_arrays(document, path)
+        for path in self._beside:
+            if _meets_array(document, path):
+                raise WriteError(
+                    _ARRAY_BESIDE_WILDCARD,
+                    f"a wildcard index takes no array in its field '{'.'.join(path)}'",
+                )
         if not self._ordered and not self.spec.unique:
             # Text and geographic indexes do not order documents here: one key, the same for all.
-            must_have = self.spec.sparse or "2dsphere" in self.spec.key.values()
-            if must_have and all(exactly(document, path) is MISSING for path in self._paths):
+            needed = self._placed or (self._paths if self.spec.sparse else ())
+            if needed and not any(_holds(document, path) for path in needed):
                 return []
             return [(MISSING,) * len(self._paths)]
         try:
@@ -150,6 +165,10 @@ class KeyMaker:
     def part(self, part: Key, number: int) -> Any:
         """Return a part of a key as it stands in the field of this number, which may descend."""
         return Descending(part) if self._signs[number] < 0 else part
+
+
+def _holds(document: Document, path: tuple[str, ...]) -> bool:
+    return any(value is not MISSING for value in read(document, path))
 
 
 def _refuse_arrays(value: Any, path: tuple[str, ...]) -> None:

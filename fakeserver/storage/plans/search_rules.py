@@ -88,12 +88,17 @@ def check_searches(query: Query, filter_: Mapping[str, Any]) -> None:
     for search in nears:
         if set(search.trees) - {"$and"}:
             raise _unplanned(ErrorCode.BAD_VALUE, "geoNear must be top-level expr")
-        if not any(_serves(index, search) for index in query.indexes):
+        if not any(_serves(index, search) for index in _seen(query)):
             raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "unable to find index for $geoNear query")
 
 
+def _seen(query: Query) -> tuple[IndexSpec, ...]:
+    """Return the indexes that a planner may use."""
+    return tuple(index for index in query.indexes if not index.document.get("hidden"))
+
+
 def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> None:
-    index = _text_search.find_index(query.indexes)
+    index = _text_search.find_index(_seen(query))
     if "$nor" in search.trees:
         raise _unplanned(ErrorCode.BAD_VALUE, "text expression not allowed in nor")
     if isinstance(query.hint, dict) and "$natural" in query.hint:

@@ -136,3 +136,92 @@ def test_a_collation_of_unknown_order_is_refused_when_it_must_order() -> None:
         assert (await talker.fails({"find": "d", "sort": {"a": 1}, "$db": "db"}))["code"] == 238
 
     play(scenario, STANDALONE)
+
+
+_POINT = {"type": "Point", "coordinates": [0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("key", "placed", "options"),
+    [
+        ({"a": "2d"}, [1, 2], {}),
+        ({"a": "2dsphere"}, _POINT, {}),
+        ({"a": "2dsphere", "b": 1}, _POINT, {"sparse": True}),
+        ({"a.at": "2d"}, [{"at": [1, 2]}, {"at": [3, 4]}], {}),
+    ],
+    ids=str,
+)
+def test_a_geographic_index_holds_the_documents_that_are_somewhere(
+    key: dict[str, Any], placed: Any, options: dict[str, Any]
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok(
+            {"createIndexes": "c", "indexes": [{"key": key, "name": "at", **options}], "$db": "db"}
+        )
+        documents = [{"_id": 1, "a": placed}, {"_id": 2, "b": 1}]
+        await talker.ok({"insert": "c", "documents": documents, "$db": "db"})
+        found = await talker.ok({"find": "c", "hint": "at", "$db": "db"})
+        assert [each["_id"] for each in found["cursor"]["firstBatch"]] == [1]
+
+    play(scenario, STANDALONE)
+
+
+_BESIDE = {"key": {"a": 1, "$**": 1}, "name": "beside", "wildcardProjection": {"a": 0}}
+
+
+@pytest.mark.parametrize(
+    ("before", "write", "code"),
+    [
+        ({"a": 1}, {"insert": "c", "documents": [{"a": [1]}]}, 7246301),
+        ({"a": 1}, {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": [1]}}}]}, 7246301),
+        ({"a": 1}, {"insert": "c", "documents": [{"b": [1]}]}, None),
+        ({"a": [1]}, None, 7246301),
+    ],
+    ids=str,
+)
+def test_a_field_beside_a_wildcard_holds_no_array(
+    before: dict[str, Any], write: dict[str, Any] | None, code: int | None
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [before], "$db": "db"})
+        reply = await talker.command({"createIndexes": "c", "indexes": [_BESIDE], "$db": "db"})
+        if write is not None:
+            reply = await talker.command({**write, "$db": "db"})
+        assert reply is not None
+        (error,) = reply.get("writeErrors", [reply])
+        assert error.get("code") == code
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "wanted", "code"),
+    [
+        ({"a": "text"}, {"$text": {"$search": "x"}}, 27),
+        ({"a": "2d"}, {"a": {"$near": [0, 0]}}, 291),
+    ],
+    ids=str,
+)
+def test_a_hidden_index_serves_no_search(hidden: dict[str, Any], wanted: dict[str, Any], code: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        index = {"key": hidden, "name": "hidden", "hidden": True}
+        await talker.ok({"createIndexes": "c", "indexes": [index], "$db": "db"})
+        assert (await talker.fails({"find": "c", "filter": wanted, "$db": "db"}))["code"] == code
+        shown = {"name": "hidden", "hidden": False}
+        await talker.ok({"collMod": "c", "index": shown, "$db": "db"})
+        await talker.ok({"find": "c", "filter": wanted, "$db": "db"})
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(("weights", "code"), [("x", 67), ([1], 67), (1, 14), ({"a": "x"}, 67)], ids=str)
+def test_weights_are_an_object_of_numbers(weights: Any, code: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        index = {"key": {"a": "text"}, "name": "words", "weights": weights}
+        assert (await talker.fails({"createIndexes": "c", "indexes": [index], "$db": "db"}))["code"] == code
+
+    play(scenario, STANDALONE)

@@ -76,7 +76,7 @@ def shown(server: Server) -> dict[str, Any]:
         ({"a": "2dsphere"}, {"2dsphereIndexVersion": 9}, 67),
         ({"a": "text", "b": 1, "c": "text"}, {}, 67),
         ({"a": "text"}, {"weights": {"a": 0}}, 67),
-        ({"a": "text"}, {"weights": "a"}, 14),
+        ({"a": "text"}, {"weights": "a"}, 67),
         ({"a": 1}, {"weights": {"a": 1}}, 67),
         ({"a": 1}, {"hidden": 1}, 14),
         ({"a": "2d"}, {"bits": 0}, 72),

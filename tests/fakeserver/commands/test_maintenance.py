@@ -226,3 +226,76 @@ def test_a_hash_is_of_the_documents_in_the_order_of_their_ids() -> None:
         assert list(only["collections"]) == ["b"]
 
     play(scenario, REPLICA_SET)
+
+
+_WRITES: list[dict[str, Any]] = [
+    {"insert": "c", "documents": [{"_id": 2}]},
+    {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]},
+    {"delete": "c", "deletes": [{"q": {}, "limit": 0}]},
+    {"findAndModify": "c", "query": {}, "remove": True},
+    {"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}},
+    {"insert": "new", "documents": [{"_id": 1}]},
+    {"create": "new"},
+    {"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]},
+    {"dropIndexes": "c", "index": "*"},
+    {"collMod": "c", "validator": {}},
+    {"renameCollection": "db.c", "to": "db.d", "$db": "admin"},
+    {"drop": "c"},
+    {"dropDatabase": 1},
+]
+
+
+@pytest.mark.parametrize("command", _WRITES, ids=lambda command: next(iter(command)))
+def test_writes_of_users_are_refused_while_they_are_blocked(command: dict[str, Any]) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}], "$db": "db"})
+        await talker.ok({"setUserWriteBlockMode": 1, "global": True, "$db": "admin"})
+        reply = await talker.command({**command, "$db": command.get("$db", "db")}) or {}
+        (error,) = reply.get("writeErrors", [reply])
+        assert error["code"] == 371
+        found = await talker.ok({"find": "c", "$db": "db"})
+        assert found["cursor"]["firstBatch"] == [{"_id": 1}]
+        names = await talker.ok({"listCollections": 1, "nameOnly": True, "$db": "db"})
+        assert [each["name"] for each in names["cursor"]["firstBatch"]] == ["c"]
+        await talker.ok({"insert": "c", "documents": [{"_id": 2}], "$db": "admin"})
+        await talker.ok({"setUserWriteBlockMode": 1, "global": False, "$db": "admin"})
+        await talker.ok({"insert": "c", "documents": [{"_id": 3}], "$db": "db"})
+
+    play(scenario, REPLICA_SET)
+
+
+@pytest.mark.parametrize(
+    ("spec", "first", "second", "code"),
+    [
+        (REPLICA_SET, {"global": True}, {"global": True, "reason": "Unspecified"}, None),
+        (REPLICA_SET, {"global": False, "reason": "DiskUseThresholdExceeded"}, {"global": True}, None),
+        (REPLICA_SET, {"global": True}, {"global": False, "reason": "DiskUseThresholdExceeded"}, 20),
+        (REPLICA_SET, {"global": True}, {"global": True, "reason": "DiskUseThresholdExceeded"}, 20),
+        (REPLICA_SET, None, {"global": True, "reason": "other"}, 2),
+        (REPLICA_SET, None, {"global": 1}, 14),
+        (REPLICA_SET, None, {}, 40414),
+        (STANDALONE, None, {"global": True}, 20),
+    ],
+)
+def test_a_block_of_writes_ends_for_the_reason_that_it_began_for(
+    spec: ClusterSpec, first: dict[str, Any] | None, second: dict[str, Any], code: int | None
+) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        if first is not None:
+            await talker.ok({"setUserWriteBlockMode": 1, **first, "$db": "admin"})
+        reply = await talker.command({"setUserWriteBlockMode": 1, **second, "$db": "admin"})
+        assert (reply or {}).get("code") == code
+
+    play(scenario, spec)
+
+
+def test_no_index_is_ever_being_built_and_certificates_stay_as_they_are() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        command = {"setIndexCommitQuorum": "c", "indexNames": ["a_1"], "commitQuorum": "majority"}
+        assert (await talker.fails({**command, "$db": "db"}))["code"] == 27
+        await talker.ok({"rotateCertificates": 1, "$db": "admin"})
+
+    play(scenario)

@@ -161,3 +161,8 @@ def test_a_granularity_that_shrinks_is_refused_in_its_own_words() -> None:
     server = series(granularity="hours")
     with pytest.raises(CommandError, match=r"Invalid transition for timeseries\.granularity"):
         server.run({"collMod": "c", "timeseries": {"granularity": "minutes"}})
+
+
+@pytest.mark.parametrize("wanted", [{"at": {"$near": [0, 0]}}, {"$and": [{"at": {"$nearSphere": [0, 0]}}]}])
+def test_a_time_series_is_not_searched_by_distance(wanted: dict[str, Any]) -> None:
+    assert refusal(series(), {"find": "c", "filter": wanted}) == 5626500
