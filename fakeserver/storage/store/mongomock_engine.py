@@ -249,10 +249,12 @@ class MongomockEngine:
         *,
         capped: Capped | None = None,
         unique_ids: bool = True,
-        clustered: bool = False,  # noqa: ARG002 -- ids of any size are as good as others
-        collation: Mapping[str, Any] | None = None,  # noqa: ARG002 -- mongomock knows none
+        **_ids: Any,
     ) -> None:
-        """Make an empty collection, if it is not there. Raises `CommandError` 238 for a time series."""
+        """Make an empty collection, if it is not there; mongomock knows one kind of ids.
+
+        Raises `CommandError` 238 for a time series.
+        """
         if not unique_ids:
             raise not_implemented("a time series with the storage mongomock")
         if ns not in self._collections:
