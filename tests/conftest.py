@@ -45,12 +45,13 @@ from sizes import SIZES, SizeError, size  # noqa: E402 - as above
 
 
 def pytest_configure() -> None:
-    """Refuse a size that cannot be read before any test is collected."""
+    """Refuse a size that cannot be read before any test is collected, which goes on without a collector."""
     try:
         for name in SIZES:
             size(name)
     except SizeError as wrong:
         raise pytest.UsageError(str(wrong)) from None
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
@@ -58,6 +59,7 @@ def pytest_collection_finish() -> None:
 
     Hypothesis asks at its first test who refers to its generator, and what is frozen is not listed.
     """
+    gc.enable()
     given(none())(lambda _: None)()
     gc.collect()
     gc.freeze()

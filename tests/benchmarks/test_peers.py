@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import peers
-from benchmarks.peers import BOUNDS, OURS, PROJECTS
+from benchmarks.peer_projects import PROJECTS
+from benchmarks.peers import BOUNDS, OURS
 
 _ROOT = Path(__file__).parents[2]
 _ON_UVLOOP = {"ours, uvloop", "bytes"}
