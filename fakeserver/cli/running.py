@@ -61,10 +61,10 @@ def link(url: str) -> str:
 
 def told(page: str, server_id: str) -> list[str]:
     """Return the lines below the connection string, of a server that may have a page and an id."""
-    elsewhere = f", or `pushbackd stop {server_id}`" if server_id else ""
+    elsewhere = f" or `pushbackd stop {server_id}`" if server_id else ""
     return [
         f"page: {link(page)}" if page else "page: none; --ui 8080 serves one",
-        f"Ctrl-C ends it{elsewhere}; -v shows its log",
+        f"Ctrl-C{elsewhere} ends it; -v shows its log",
     ]
 
 

@@ -59,10 +59,13 @@ def wrapped(line: str, width: int | None) -> Iterator[str]:
 
 
 def _pieces(line: str, room: int) -> Iterator[str]:
-    """Yield the words of a line, with the spaces before them; what is longer than the room is cut."""
+    """Yield the words of a line, with the spaces before them; what is longer than the room is cut.
+
+    An address is not: the terminal continues it on its next line, and whoever copies it has it whole.
+    """
     for found in _WORDS.finditer(line):
         word = found[0]
-        while length(word) > room:
+        while length(word) > room and "://" not in word:
             cut = _cut(word, room)
             yield word[:cut]
             word = word[cut:]

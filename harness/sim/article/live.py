@@ -46,12 +46,10 @@ def run_live(
     seconds that are over, after each window. Raises `ValueError` for a strategy that the driver does not
     have, and `OSError` if the server does not start.
     """
-    scenario = _Scenario(parameters, strategy, driver, abandoned, stop_with, window, on_progress or _ignore)
+    scenario = _Scenario(
+        parameters, strategy, driver, abandoned, stop_with, window, on_progress or (lambda _: None)
+    )
     return asyncio.run(scenario.play())
-
-
-def _ignore(_: float) -> None:
-    """Show no progress."""
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

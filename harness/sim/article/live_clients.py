@@ -104,11 +104,8 @@ class ReferenceClients:
         await asyncio.gather(*(client.aclose() for client in self._clients))
 
 
-# The clients of a live run with PyMongo: a thread and a `MongoClient` for each.
-
-
 class PyMongoClients:
-    """Clients that share nothing: one that fails clears nobody else's pool."""
+    """A thread and a `MongoClient` for each client: one that fails clears nobody else's pool."""
 
     def __init__(self, uri: str, own: ArticleParameters) -> None:
         options = client_options(own)

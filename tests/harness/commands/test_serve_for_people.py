@@ -33,7 +33,7 @@ def test_a_person_reads_three_lines(tmp_path: Path) -> None:
     uri, page, end = heard.text.replace("^C", "").split("\r\n")[:3]
     assert uri.startswith("mongodb://")
     assert page.startswith("page: \x1b]8;;http://127.0.0.1:")
-    assert end == "Ctrl-C ends it, or `pushbackd stop mine`; -v shows its log"
+    assert end == "Ctrl-C or `pushbackd stop mine` ends it; -v shows its log"
     assert heard.code == ExitCode.PASSED
 
 

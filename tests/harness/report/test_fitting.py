@@ -47,7 +47,8 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 def widest(lines: Sequence[str]) -> int:
-    return max(map(length, lines))
+    """Return the columns of the widest line; a lone address goes on below, and is copied as a whole."""
+    return max(0 if "://" in line and len(line.split()) == 1 else length(line) for line in lines)
 
 
 def fitted(lines: Sequence[str], width: int) -> list[str]:
@@ -105,6 +106,11 @@ def test_no_word_is_lost_and_what_follows_is_indented(line: str) -> None:
     parts = list(wrapped(line, 20))
     assert " ".join(" ".join(parts).split()) == " ".join(line.split())
     assert all(part.startswith("  ") for part in parts[1:])
+
+
+def test_an_address_is_not_cut_so_that_it_can_be_copied() -> None:
+    address = "mongodb://localhost:27017,localhost:27018,localhost:27019/?replicaSet=rs0"
+    assert [part.strip() for part in wrapped(f"  uri  {address}", 60)] == ["uri", address]
 
 
 def test_a_command_over_several_lines_is_one_for_the_shell() -> None:
