@@ -62,7 +62,8 @@ _monitor = {
 _hosts = {
     "cluster": (
         "applicationMessage connPoolSync dropConnections flushRouterConfig fsync invalidateUserCache"
-        " killAnyCursor killAnySession killop logRotate resync setParameter shutdown touch unlock"
+        " killAnyCursor killAnySession killop logRotate resync rotateCertificates setParameter shutdown touch"
+        " unlock"
     ),
     "*": "killCursors",
 }
@@ -109,7 +110,7 @@ _backup = {
     "*.system.profile": "find",
     "admin.system.roles": "find",
     "config.settings": "find insert update",
-    "cluster": "appendOplogNote getParameter listDatabases serverStatus useUUID",
+    "cluster": "appendOplogNote getParameter listDatabases serverStatus setUserWriteBlockMode useUUID",
 }
 _restore = {
     "everything": "listCollections",
@@ -119,7 +120,7 @@ _restore = {
     "*.system.js": _RESTORE,
     "*.system.users": f"{_RESTORE} find remove update",
     "admin.system.roles": "createIndex",
-    "cluster": "applyOps forceUUID getParameter useUUID",
+    "cluster": "applyOps forceUUID getParameter setUserWriteBlockMode useUUID",
 }
 
 DATABASE_ROLES: Final[dict[str, dict[str, str]]] = {

@@ -46,6 +46,7 @@ SIZES: Final = {
     "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or two of them"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
+    "paths": Size(1, 3, "topologies on which the path of a command is compared with a walk of all stages"),
     "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),
     "public": Size(12, 100, "percent of the public cases that PyMongo, and old editions and servers, run"),
     "seeds": Size(20, 1_000, "schedules of the swarm"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from functools import cache
 from pathlib import Path
@@ -70,10 +71,16 @@ def name_of(path: Path) -> str:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    # Trees are kept and grow to a million objects, which a collector would walk again and again.
+def trees() -> dict[Path, ast.Module]:
+    """Parse each source once; a collector would walk a million objects, which stay to the end, ever again."""
     with never_collecting():
-        return ast.parse(path.read_text())
+        parsed = {path: ast.parse(path.read_text()) for path in SOURCES}
+        gc.freeze()
+    return parsed
+
+
+def tree_of(path: Path) -> ast.Module:
+    return trees()[path]
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle, product
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -11,6 +12,7 @@ from bson import Binary, Int64, Timestamp
 from bson.binary import UUID_SUBTYPE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sizes import is_full
 
 from mongowire.connection import WireConnection
 from mongowire.framing import elements_of
@@ -191,9 +193,14 @@ SITUATIONS: dict[str, list[Document]] = {
 }
 
 
+WALKED = [*zip(cycle(SPECS), SITUATIONS, strict=False)]
+"""Each situation on one topology; at full size on each of them."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("topology", SPECS)
+@pytest.mark.parametrize(
+    ("topology", "situation"), [*product(SPECS, SITUATIONS)] if is_full("paths") else WALKED
+)
 def test_every_command_with_every_field_is_answered_as_by_every_stage(topology: str, situation: str) -> None:
     kinds = {next(iter(base)): base for base in reversed(BASES)}.values()
     commands = [{**base, **extra} for base in kinds for extra in EXTRAS] + list(BASES)

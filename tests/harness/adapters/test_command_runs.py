@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import adapter_child
 import pymongo
 import pytest
+import unlucky_adapter
 from bson import json_util
 from click.testing import CliRunner, Result
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from scenario_files import WriteScenario
 
 CHILD = Path(adapter_child.__file__)
+UNLUCKY = Path(unlucky_adapter.__file__)
 
 INSERT = "[{object: collection, name: insertOne, arguments: {document: {x: 1}}}]"
 ENTITIES = """createEntities:
@@ -72,8 +74,12 @@ def scenarios(write: WriteScenario, *descriptions: str) -> Path:
     return path
 
 
-def command(*words: object) -> str:
-    return shlex.join([sys.executable, str(CHILD), "pymongo-async", *map(str, words)])
+def command() -> str:
+    return shlex.join([sys.executable, str(CHILD), "pymongo-async"])
+
+
+def unlucky(mishap: str, once: Path) -> str:
+    return shlex.join([sys.executable, str(UNLUCKY), mishap, str(once)])
 
 
 def conform(*arguments: object) -> Result:
@@ -109,7 +115,7 @@ def test_a_broken_adapter_fails_the_case_and_is_replaced(
     if mishap in PATIENT:
         monkeypatch.setattr("harness.running.executor._CALL_SHARE", 0.05)
     path, once = scenarios(write_scenario, "first", "second"), tmp_path / "once"
-    adapter = f"cmd:{command(mishap, once)}"
+    adapter = f"cmd:{unlucky(mishap, once)}"
     done = conform(path, "--adapter", adapter, "--jobs", 1, "--topology", "single")
     first, second = results(done)
     assert (first["status"], second["status"]) == ("failed", "passed")
@@ -140,7 +146,7 @@ def test_a_trace_ends_with_the_line_for_which_an_adapter_was_killed(
     tmp_path: Path, write_scenario: WriteScenario
 ) -> None:
     path, trace = scenarios(write_scenario, "first"), tmp_path / "lines.txt"
-    run = ("--adapter", f"cmd:{command('babbles', tmp_path / 'once')}", "--topology", "single")
+    run = ("--adapter", f"cmd:{unlucky('babbles', tmp_path / 'once')}", "--topology", "single")
     conform(path, *run, "--trace-adapter", trace)
     assert trace.read_text().splitlines()[-1].endswith(" ← Segmentation fault (core dumped)")
 
@@ -257,7 +263,7 @@ def test_an_adapter_that_cannot_be_started_again_fails_the_cases_that_are_left(
         f"""#!/bin/sh
         echo >>{shlex.quote(str(starts))}
         test "$(wc -l <{shlex.quote(str(starts))})" -le 2 || {{ echo out of licences >&2; exit 4; }}
-        exec {command("dies", once)}"""
+        exec {unlucky("dies", once)}"""
     )
     program.chmod(0o700)
     done = conform(path, "--adapter", f"cmd:{program}", "--jobs", 1, "--topology", "single")
@@ -273,7 +279,7 @@ def test_each_worker_has_a_process_of_its_own_and_leaves_none(
     mishap: str, tmp_path: Path, write_scenario: WriteScenario
 ) -> None:
     path, once = scenarios(write_scenario, *map(str, range(6))), tmp_path / "once"
-    adapter = f"cmd:{command(mishap, once)}"
+    adapter = f"cmd:{unlucky(mishap, once)}"
     done = conform(path, "--adapter", adapter, "--jobs", 2, "--topology", "single", "--case-timeout", "8s")
     statuses = sorted(result["status"] for result in results(done))
     assert statuses == ["failed", *["passed"] * 5]
@@ -312,7 +318,7 @@ def test_an_interrupted_run_leaves_no_adapter_that_hangs(
 ) -> None:
     path, once = scenarios(write_scenario, *map(str, range(4))), tmp_path / "once"
     os.mkfifo(f"{once}.hung")
-    adapter = f"cmd:{command('hangs and says so', once)}"
+    adapter = f"cmd:{unlucky('hangs and says so', once)}"
     run = subprocess.Popen(
         [sys.executable, "-m", "harness.cli", "conform", str(path), "--adapter", adapter, "--jobs", jobs],
         stdout=subprocess.DEVNULL,

@@ -125,7 +125,7 @@ def test_our_scenarios_end_as_they_do_on_servers_of_our_own(target: str, adapter
         on_theirs = verdicts(files, there.settings, there.target, adapter)
     on_ours = verdicts(files, Settings(time=time_of(adapter)), target, adapter)
     ours = {case.id for case in load_all(files).cases if isinstance(case, Case) and needs_ours(case)}
-    assert {on_theirs.pop(case)[0] for case in ours} == {ResultStatus.SKIPPED}
+    assert {on_theirs.pop(case)[0] for case in ours} <= {ResultStatus.SKIPPED}
     assert on_theirs == {case: verdict for case, verdict in on_ours.items() if case not in ours}
     assert ResultStatus.FAILED not in {status for status, _ in on_theirs.values()}
 
