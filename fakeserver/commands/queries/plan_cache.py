@@ -430,6 +430,11 @@ def _shaped(ctx: CommandContext, command: Mapping[str, Any]) -> dict[str, Any] |
         raise CommandError(
             ErrorCode.IDL_FAILED_TO_PARSE, f"BSON field '{name}.$db' is missing but a required field"
         )
+    if not isinstance(db, str):
+        raise CommandError(
+            ErrorCode.TYPE_MISMATCH,
+            f"BSON field '{name}.$db' is the wrong type '{type_name(db)}', expected type 'string'",
+        )
     if db == "":
         raise CommandError(ErrorCode.INVALID_NAMESPACE, "Invalid database name: ''")
     fields = ctx.node.commands[name].fields

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _HASHED_ARRAY: Final = 16766
 _ARRAY_BESIDE_WILDCARD: Final = 7246301
-_GEOGRAPHIC: Final = frozenset({"2d", "2dsphere"})
+_GEOGRAPHIC: Final = ("2d", "2dsphere")
 
 
 def is_ordered(spec: IndexSpec) -> bool:

@@ -330,6 +330,7 @@ def test_settings_are_merged_by_shape_and_shown_until_they_are_removed() -> None
         ({"aggregate": "c", "pipeline": [{"$indexStats": {}}], "$db": "db"}, {"reject": True}, 8705200),
         ({"find": "c"}, {"reject": True}, 40414),
         ({**_QUERY, "$db": ""}, {"reject": True}, 73),
+        ({**_QUERY, "$db": {}}, {"reject": True}, 14),
         ({"count": "c", "$db": "db"}, {"reject": True}, 7746402),
         ({}, {"reject": True}, 7746402),
         (1, {"reject": True}, 14),
