@@ -83,6 +83,11 @@ class EmbeddedDeployment:
         return self.virtual
 
     @property
+    def keeps_rules(self) -> bool:
+        """Whether there are rules for requests, which a case leaves where it is skipped in its middle."""
+        return bool(self.cluster.rules.entries)
+
+    @property
     def network(self) -> Network | None:
         """The network in memory; None in real time, where clients come over TCP."""
         return self.ports if self.virtual else None

@@ -99,6 +99,11 @@ _STATUSES = {
 class RunningDeployment(Deployment, Protocol):
     """A deployment that several cases use, one after the other."""
 
+    @property
+    def keeps_rules(self) -> bool:
+        """Whether servers have rules that a case left, which was skipped in its middle or forgot them."""
+        ...
+
     def with_rng(self, rng: Rng) -> RunningDeployment:
         """Return the same servers with the random number generator of one case.
 
@@ -237,7 +242,8 @@ class ItemExecutor:
         deployment = self._deployments[key][0].with_rng(rng)
         result = _with_script(await run_disturbed(self._run_on, deployment, item), deployment, self._settings)
         failed = result.status is ResultStatus.FAILED
-        if self._settings.server_scenario or (failed and not await deployment.recover()):
+        is_marked = bool(self._settings.server_scenario) or deployment.keeps_rules
+        if is_marked or (failed and not await deployment.recover()):
             await self._discard(key)
         return result
 

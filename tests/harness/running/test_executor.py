@@ -35,9 +35,10 @@ class ScriptedDeployment:
     journal: Journal = field(default_factory=Journal)
     server_version: tuple[int, ...] = (8, 2, 0)
     wire_record: None = None
+    keeps_rules: bool = False
 
     def with_rng(self, rng: Rng) -> ScriptedDeployment:
-        return ScriptedDeployment(self.clock, rng, self.journal)
+        return replace(self, rng=rng)
 
     async def recover(self) -> bool:
         return False
@@ -151,6 +152,18 @@ def test_in_real_time_no_two_cases_have_the_same_dice(write_scenario: WriteScena
 
 def test_a_deployment_is_replaced_after_a_case_that_failed(write_scenario: WriteScenario) -> None:
     script, scenario = Script(fails), write_scenario("a", "b")
+    with ItemExecutor(Settings(), script.parts) as executor:
+        for item in items(scenario, count=2):
+            executor.run(item)
+    assert (script.started, script.stopped) == (2, 2)
+
+
+def test_a_deployment_is_replaced_after_a_case_that_left_rules(write_scenario: WriteScenario) -> None:
+    async def is_skipped_in_the_middle(deployment: ScriptedDeployment, _case: Case) -> CaseOutcome:
+        deployment.keeps_rules = True
+        return CaseOutcome(Status.SKIPPED, "the driver has no clientBulkWrite")
+
+    script, scenario = Script(is_skipped_in_the_middle), write_scenario("a", "b")
     with ItemExecutor(Settings(), script.parts) as executor:
         for item in items(scenario, count=2):
             executor.run(item)
