@@ -90,7 +90,8 @@ def test_something_else_goes_wrong_and_no_load_is_shed(tmp_path: Path, kind: str
     assert told["verdict"]["operations"]["operations"] == told["operations"] == 100
     (verdict,) = [line for line in lines if line.startswith("verdict: ")]
     assert met in verdict
-    assert (told["attemptsPerSuccess"] > 1) is (kind == "lost")
+    # A failover may meet an operation under way, which is tried again, or come between two.
+    assert kind == "failover" or (told["attemptsPerSuccess"] > 1) is (kind == "lost")
 
 
 @pytest.mark.parametrize("seconds", [0.2, 1.0, 5.0, 10.0, 600.0])
