@@ -19,6 +19,7 @@ from fakeserver.idl.fields import first_argument
 from fakeserver.settings.failpoints import FAIL_GET_MORE
 from fakeserver.storage.port.engine import Changed, Namespace, Query
 from fakeserver.storage.port.oplog import Written
+from fakeserver.storage.store.catalog import BUILT_IN
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from fakeserver.storage.store.catalog import Catalog, Collection
 
 
-_INTERNAL: Final = frozenset({"admin", "config", "local"})
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- BSON dates are decoded as naive UTC
 
 
@@ -204,7 +204,7 @@ class CommandContext:
 
     def check_writes(self, db: str) -> None:
         """Refuse a write while those of users are blocked. Raises `WriteError` 371."""
-        if self.node.cluster.write_block is None or db in _INTERNAL:
+        if self.node.cluster.write_block is None or db in BUILT_IN:
             return
         privileges = self.privileges
         if privileges is None or not privileges.permit(CLUSTER, "bypassWriteBlockingMode"):

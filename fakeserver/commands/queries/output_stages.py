@@ -24,7 +24,7 @@ from fakeserver.storage.plans.indexes import duplicate_key
 from fakeserver.storage.port.engine import Changed, Namespace, Query, Scope, Update
 from fakeserver.storage.port.oplog import Written
 from fakeserver.storage.store import time_series
-from fakeserver.storage.store.catalog import not_on_view, storage_of
+from fakeserver.storage.store.catalog import BUILT_IN, not_on_view, storage_of
 from fakeserver.storage.updates.updating import compile_update
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.limits import TOO_LARGE_TO_UPSERT, check_updated
@@ -70,7 +70,6 @@ _MERGE: Final = Fields.of(
     Field("targetCollectionVersion", "object"),
     Field("allowMergeOnNullishValues", "bool"),
 )
-_RESERVED: Final = frozenset({"admin", "config", "local"})
 _NOT_IN_NAMES: Final = frozenset('/\\. "$\0')
 
 
@@ -132,7 +131,7 @@ def _check_db(target: Namespace, reserved: int, stage: str) -> None:
     """Refuse what is no database, and the ones of the server itself. Raises `CommandError` 73."""
     if not target.db or not _NOT_IN_NAMES.isdisjoint(target.db):
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{target}'")
-    if target.db in _RESERVED:
+    if target.db in BUILT_IN:
         raise CommandError(reserved, f"{stage} cannot write to the internal database: {target.db}")
 
 

@@ -36,7 +36,7 @@ from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Namespace, Scope, Update
 from fakeserver.storage.port.engine import Query as StoredQuery
-from fakeserver.storage.store.catalog import IndexFilter, not_on_view
+from fakeserver.storage.store.catalog import BUILT_IN, IndexFilter, not_on_view
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.sorting import check_sort
@@ -458,7 +458,7 @@ def _check_hash(text: str) -> None:
 def _check_query(query: Mapping[str, Any], *, rejects: bool) -> None:
     """Refuse a query that can have no settings. Raises `CommandError` 8584900 or another code of these."""
     name, collection = next(iter(query.items()))
-    if query["$db"] in {"admin", "config", "local"}:
+    if query["$db"] in BUILT_IN:
         raise CommandError(_INTERNAL, "setQuerySettings command cannot be used on internal databases")
     if str(collection).startswith("system."):
         raise CommandError(_OF_SYSTEM, "setQuerySettings command cannot be used on system collections")

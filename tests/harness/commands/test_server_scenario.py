@@ -13,13 +13,18 @@ from harness.running.result import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
-TESTS = """\
+ENTITIES = """\
 description: orders
 schemaVersion: "1.0"
 createEntities:
   - client: {id: client}
   - database: {id: db, client: client, databaseName: shop}
   - collection: {id: orders, database: db, collectionName: orders}
+"""
+
+TESTS = (
+    ENTITIES
+    + """\
 tests:
   - &case
     description: the first count fails
@@ -29,6 +34,7 @@ tests:
       - {name: countDocuments, object: orders, arguments: {filter: {}}, expectResult: 3}
   - {<<: *case, description: and so it does in the next case}
 """
+)
 
 SERVERS = """\
 pushbackd: "1.0"
@@ -41,13 +47,9 @@ timeline:
 """
 
 
-MISTYPED = """\
-description: orders
-schemaVersion: "1.0"
-createEntities:
-  - client: {id: client}
-  - database: {id: db, client: client, databaseName: shop}
-  - collection: {id: orders, database: db, collectionName: orders}
+MISTYPED = (
+    ENTITIES
+    + """\
 tests:
   - &case
     description: the count meets its fault
@@ -68,6 +70,7 @@ tests:
         arguments: {client: client, failPoint: {<<: *fault, data: {failCommands: [find], errorCode: 96}}}
       - {name: countDocuments, object: orders, arguments: {filter: {}}, expectResult: 0}
 """
+)
 
 
 @pytest.fixture
