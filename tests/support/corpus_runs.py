@@ -54,7 +54,7 @@ def run_folder(
     run_patiently(
         dict(enumerate(items)),
         settings,
-        jobs=min(jobs_for(len(items), settings), processors()),
+        jobs=1,
         on_result=results.__setitem__,
         patience=Patience(book.is_flaky),
     )
