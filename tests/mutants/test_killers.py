@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MUTANTS = load_mutants(CATALOGUE)
 RECORD = MutantRecord.read(FOLDER)
-SAMPLE = 6
+SAMPLE = 4
 
 
 TOOL = (str(ROOT / "tests" / "support" / "mutant_matrix.py"), "--search", "known", "--least", "100")

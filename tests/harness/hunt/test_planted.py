@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 APPLICATIONS = Path(__file__).parent / "applications"
 BUDGET = "180s"
-TWIN_BUDGET = "60s" if size("hunted") > SIZES["hunted"].default else "12s"
+TWIN_BUDGET = "60s" if size("hunted") > SIZES["hunted"].default else "6s"
 
 
 class Planted(NamedTuple):

@@ -86,9 +86,8 @@ def test_three_lines_of_conftest_make_items_of_a_folder(project: pytest.Pytester
         "-k pymongo-replicaset",
         f"'scenarios/first.yml::{NAME}[pymongo-replicaset-real]'",
         "-m pushbackd --pushbackd-adapter pymongo",
-        "-n 2 --pushbackd-adapter pymongo",
     ],
-    ids=["keyword", "the driver's name", "node id", "marker", "xdist"],
+    ids=["keyword", "the driver's name", "node id", "marker"],
 )
 def test_items_are_chosen_as_any_others(project: pytest.Pytester, chosen: str) -> None:
     done = run(project, *shlex.split(chosen))
