@@ -11,8 +11,7 @@ from harness.adapters.registry import DRIVERS
 from harness.running import expectations
 from harness.running.discovery import discover
 from harness.running.plan import Settings, load_all, plan
-from harness.running.processes import processors
-from harness.running.run import Patience, jobs_for, run_patiently
+from harness.running.run import Patience, run_patiently
 
 if TYPE_CHECKING:
     from pathlib import Path
