@@ -8,10 +8,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from sizes import in_full
 
 _ROOT = Path(__file__).parents[2]
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_the_tables_have_a_row_for_every_size_and_the_figure_is_a_picture(tmp_path: Path) -> None:
     figure = tmp_path / "growth.svg"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from sizes import in_full
 
 from benchmarks import fixture, large_requests, request_cost, reset, storage
 
@@ -57,6 +58,7 @@ def test_a_reset_takes_less_than_ten_milliseconds() -> None:
     assert len(reset.table(report).splitlines()) == 1 + len(reset.CHANGES)
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_the_fixture_has_a_cost_by_scope_and_by_deployment() -> None:
     report = fixture.run(tests=2, workers=0, rounds=1)

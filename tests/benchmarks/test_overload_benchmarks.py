@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sizes import in_full
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +46,7 @@ def test_the_table_of_costs_has_both_and_their_ratio() -> None:
     assert [line[:24].strip() for line in lines[1:]] == ["admitted ping", "rejected ping", "ratio"]
 
 
+@in_full("measurements", "repeats at length what others show in short")
 def test_live_a_rate_is_kept_as_long_as_it_is_asked_too_much_of() -> None:
     (row,) = _report("admitted_rate", "--rates", "200", "--seconds=1.5")["rates"]
     assert row["rejected"] > 0

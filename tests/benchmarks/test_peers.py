@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from sizes import in_full
 
 from benchmarks import peers
 from benchmarks.peer_projects import PROJECTS
@@ -53,6 +54,7 @@ def test_the_report_has_a_cost_for_every_request_and_server_and_a_verdict_on_eve
         assert bound["holds"] is (bound["ratio"] <= bound["most"])
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_a_project_that_cannot_be_installed_is_left_out_and_said_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sizes import in_full
 
 _ROOT = Path(__file__).parents[2]
 
@@ -42,6 +43,7 @@ def test_the_report_has_a_number_for_every_question() -> None:
     assert len(report["memory"]["memory_kib"]) == 4
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_the_table_has_a_line_for_every_question() -> None:
     lines = _run().splitlines()

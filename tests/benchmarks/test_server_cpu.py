@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sizes import in_full
 
 from benchmarks import pipelined
 
@@ -49,6 +50,7 @@ def test_the_report_has_numbers_for_all_servers_and_every_workload() -> None:
         assert row["cpu_ratio"] > 0
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_the_table_has_a_line_for_every_workload() -> None:
     lines = _run().splitlines()

@@ -44,6 +44,7 @@ SIZES: Final = {
     "hunted": Size(1, 60, "applications with a planted bug that are hunted, with their correct twins"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
     "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or three of them"),
+    "measurements": Size(0, 1, "whether overload is simulated at its full length, and every benchmark begun"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
     "paths": Size(1, 3, "topologies on which the path of a command is compared with a walk of all stages"),

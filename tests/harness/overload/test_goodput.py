@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from sizes import in_full
 
 from harness.overload import Plan, Report, Trial, ramp, spike, step
 from harness.overload.policy import Aimd, FollowThroughput
@@ -49,6 +50,7 @@ def test_the_naive_policy_does_not(plan: Plan) -> None:
     assert report.window(25, 30).goodput < 20
 
 
+@in_full("measurements", "repeats at length what others show in short")
 def test_aimd_finds_the_capacity_of_a_server_that_is_five_times_as_fast() -> None:
     fast = Capacity(concurrency=25, seconds=0.05)
     report = _virtual(Trial(plan=step(250, 2000, seconds=10), policy=Aimd, capacity=fast))
@@ -60,6 +62,7 @@ def test_the_same_seed_gives_the_same_trial() -> None:
     assert _virtual(trial, 3).answers == _virtual(trial, 3).answers
 
 
+@in_full("measurements", "repeats at length what others show in short")
 def test_a_limit_keeps_nine_tenths_of_it_at_ten_times_the_load() -> None:
     plan = step(900, 900, seconds=5)
     limited = _virtual(Trial(plan=plan, parameters=LIMIT)).window(0, 5)
@@ -69,6 +72,7 @@ def test_a_limit_keeps_nine_tenths_of_it_at_ten_times_the_load() -> None:
     assert collapsed.goodput < 5
 
 
+@in_full("measurements", "repeats at length what others show in short")
 def test_tickets_beyond_the_best_concurrency_make_the_collapse_a_collapse_of_the_service() -> None:
     plan = step(900, 900, seconds=4)
     assert _virtual(Trial(plan=plan, capacity=Capacity(tickets=128))).window(0, 4).goodput < 20

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sizes import in_full
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,7 @@ def test_the_overload_that_the_limiter_prevents(pushbackd: Any) -> None:
     assert trials["policy: AIMD"]["of_limit"] > 2 * trials["no limiter"]["of_limit"]
 
 
+@in_full("measurements", "repeats at length what others show in short")
 def test_each_plan_is_run_with_each_policy(pushbackd: Any) -> None:
     trials = _report(pushbackd, "governed", "--seconds", 12)["trials"]
     assert [(row["policy"], row["plan"]) for row in trials] == [
@@ -53,7 +55,7 @@ def test_probing_says_where_it_settled(pushbackd: Any) -> None:
 @pytest.mark.parametrize("name", ["overload", "probing"])
 def test_figures_are_drawn_beside_the_table(pushbackd: Any, name: str, tmp_path: Path) -> None:
     figure = tmp_path / "figure.svg"
-    result = pushbackd("simulate", name, "--seconds", 2, "--plot", figure)
+    result = pushbackd("simulate", name, "--seconds", 1, "--plot", figure)
     assert result.exit_code == 0, result.output
     assert "operations/s" in result.stdout or "goodput" in result.stdout
     assert "<svg" in figure.read_text()

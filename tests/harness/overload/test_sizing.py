@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sizes import in_full
 
 from harness.overload import sizing
 from harness.overload.sizing import Deployment, LimiterRun, Sizing, measure, runs
@@ -92,6 +93,7 @@ def test_numbers_that_contradict_each_other_are_refused(wrong: Any) -> None:
         replace(OVERLOADED, **wrong)
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_an_overloaded_server_with_many_clients_gets_a_limit_below_its_capacity() -> None:
     found = sized(OVERLOADED)

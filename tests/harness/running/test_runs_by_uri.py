@@ -136,12 +136,12 @@ def test_our_scenarios_end_as_they_do_on_servers_of_our_own(target: str, adapter
     ("target", "folder", "wanted", "adapter"),
     [
         ("single+auth", "crud", "insert", "reference"),
-        ("replicaset+auth", "retryable-writes", "", "reference"),
+        ("replicaset+auth", "retryable-writes", "delete", "reference"),
         ("replicaset", "transactions", "commit", "reference"),
         ("sharded", "transactions", "mongos", "reference"),
         ("load-balanced+auth", "load-balancers", "", "reference"),
         ("load-balanced+auth", "crud", "bulkWrite", "reference"),
-        ("replicaset+auth", "retryable-writes", "insert", "pymongo"),
+        ("replicaset+auth", "retryable-writes", "insertOne-serverErrors", "pymongo"),
         ("load-balanced+auth", "load-balancers", "", "pymongo-async"),
     ],
 )

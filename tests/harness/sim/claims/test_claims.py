@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sizes import in_full
 
 from harness.overload.policy import Settings
 from harness.sim.claims import CLAIMS, SimulatedGovernor, measure, report
@@ -31,6 +32,7 @@ def sides(name: str, clients: int = CLIENTS) -> dict[str, dict[str, Any]]:
     return {row["side"]: row for row in report(claim, measure(claim, engine="plain"))["sides"]}
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_a_token_bucket_keeps_goodput_where_rejections_cost_and_saves_attempts_where_they_are_free() -> None:
     having, lacking, free, free_and_lacking = sides("token-bucket", MANY).values()
