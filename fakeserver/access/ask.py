@@ -61,9 +61,9 @@ class Ask:
         target = self.target
         return Resource(self.db, target if type(target) is str else "")
 
-    def of(self, command: dict[str, Any]) -> Ask:
-        """Return the same client's asking for another command on the same database."""
-        return Ask(self.node, self.identity, self.privileges, self.db, command)
+    def of(self, command: dict[str, Any], db: str | None = None) -> Ask:
+        """Return the same client's asking for another command, on the same database unless one is given."""
+        return Ask(self.node, self.identity, self.privileges, self.db if db is None else db, command)
 
 
 Rule: TypeAlias = "Callable[[Ask], bool]"

@@ -309,6 +309,27 @@ def may_clone(ask: Ask) -> bool:
     return ask.may(ask.collection, "find") and ask.may(made, "insert", "createIndex", "convertToCapped")
 
 
+_BY_OPERATION: Final = {"i": "insert", "u": "update", "d": "remove"}
+
+
+def applying(rules: Mapping[str, Rule]) -> Rule:
+    """Return the rule of applyOps: it needs what each entry would need if it were sent."""
+
+    def permits(ask: Ask, entry: Any) -> bool:
+        if not isinstance(entry, dict):
+            return True  # which is refused when it is read
+        op, change, ns = entry.get("op"), entry.get("o"), Namespace.parse(str(entry.get("ns")))
+        if op in _BY_OPERATION:
+            upsert = ("insert",) if op == "u" and is_set(entry, "b") else ()
+            return ask.may(Resource(*ns), _BY_OPERATION[op], *upsert)
+        if op == "c" and isinstance(change, dict):
+            rule = rules.get(next(iter(change), ""))
+            return rule is not None and rule(ask.of(change, ns.db))
+        return True
+
+    return lambda ask: ask.may(CLUSTER, "applyOps") and all(permits(ask, each) for each in ask.target)
+
+
 def may_profile(ask: Ask) -> bool:
     """Permit to set what is recorded; the present setting shows itself to those who may read the records."""
     asks = ask.target == -1 and not {"slowms", "sampleRate", "filter"} & ask.command.keys()
@@ -625,3 +646,4 @@ def permitted(spec: CommandSpec, ask: Ask) -> bool:
 
 
 RULES["explain"] = explaining(RULES)
+RULES["applyOps"] = applying(RULES)

@@ -26,6 +26,7 @@ from fakeserver.commands.catalog import (
 )
 from fakeserver.commands.cluster import (
     default_concerns,
+    oplog_entries,
     reconfiguration,
     replication,
     sessions,
@@ -55,6 +56,7 @@ def default_table() -> CommandTable:
         transactions.table,
         replication.table,
         reconfiguration.table,
+        oplog_entries.table,
         shutdown.table,
         sharding.table,
         insert.table,

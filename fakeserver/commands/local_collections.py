@@ -256,6 +256,37 @@ def _below(before: Any, after: Any) -> Document | None:
     return None
 
 
+def patched(before: Mapping[str, Any], change: Mapping[str, Any]) -> Document:
+    """Return the document that a `difference` makes of another."""
+    inserted = change.get("i", {})
+    after = {
+        name: value
+        for name, value in before.items()
+        if name not in change.get("d", {}) and name not in inserted
+    }
+    after.update(change.get("u", {}))
+    after.update(inserted)
+    for key, part in change.items():
+        name = key[1:]
+        if key.startswith("s") and name in after:
+            patch = _patched_array if part.get("a") else patched
+            after[name] = patch(after[name], part)
+    return after
+
+
+def _patched_array(before: Any, change: Mapping[str, Any]) -> list[Any]:
+    after = list(before)[: change.get("l")]
+    for key, part in change.items():
+        if key[1:].isdecimal():
+            index = int(key[1:])
+            after.extend([None] * (index + 1 - len(after)))
+            if key.startswith("u"):
+                after[index] = part
+            else:
+                after[index] = (_patched_array if part.get("a") else patched)(after[index], part)
+    return after
+
+
 # The journal as a collection, `local.pushbackd.journal`: a document for each record, made to be read.
 
 

@@ -277,9 +277,10 @@ class Fields:
             if self.target is not None:
                 check_target(command[name], str(command.get("$db", "")), allow_one=self.target.endswith("|1"))
             elif name in self.by_name:
-                if command[name] is None and self.by_name[name].kind != "any":
+                own = self.by_name[name]
+                if command[name] is None and own.kind != "any" and own.nullable:
                     raise _missing(f"{name}.{name}")
-                command[name] = self.by_name[name].check(command[name], f"{name}.{name}")
+                command[name] = own.check(command[name], f"{name}.{name}")
             self._check(command, name, list(names), generic=self.generic)
         except FieldError as error:
             if self.words is None:

@@ -89,7 +89,7 @@ def _together(*roles: dict[str, str]) -> dict[str, str]:
 
 _any_read = {"*": _READ, "*.system.js": _READ, "cluster": "listDatabases"}
 _any_read_write = _together(_any_read, {"*": _READ_WRITE, "*.system.js": _READ_WRITE})
-_any_db_admin = {"*": _DB_ADMIN, "*.system.profile": _PROFILE, "cluster": "listDatabases"}
+_any_db_admin = {"*": _DB_ADMIN, "*.system.profile": _PROFILE, "cluster": "applyOps listDatabases"}
 _any_user_admin = {
     "*": _USER_ADMIN,
     "config": _USER_ADMIN,

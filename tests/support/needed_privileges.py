@@ -73,6 +73,12 @@ def _bulk(needs: str, *ops: dict[str, Any], **more: Any) -> Shape:
     return Shape({"bulkWrite": 1, "ops": list(ops), **_BULK, **more}, needs)
 
 
+def _entry(needs: str, op: str, *, ns: str = "other.c", o: Any = None, **more: Any) -> Shape:
+    """Return what it takes to have one entry of an oplog applied."""
+    entry = {"op": op, "ns": ns, "o": {"_id": 1} if o is None else o, "o2": {"_id": 1}, **more}
+    return Shape({"applyOps": [entry]}, f"applyOps@cluster {needs}")
+
+
 OPEN: Final = frozenset(
     {
         *("authenticate", "buildInfo", "configureFailPoint", "connectionStatus", "getnonce", "hello"),
@@ -129,6 +135,15 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
         _aggregate("", {"$listSessions": {}}, on="system.sessions"),
         _aggregate("listSessions@cluster", {"$listSessions": {"allUsers": True}}, on="system.sessions"),
         _aggregate("listSessions@cluster", {"$listSessions": {"users": [{"user": "y", "db": "db"}]}}),
+    ),
+    "applyOps": (
+        Shape({"applyOps": []}, "applyOps@cluster"),
+        Shape({"applyOps": [{"op": "n", "ns": "", "o": {}}]}, "applyOps@cluster"),
+        _entry("insert@other.c", "i"),
+        _entry("update@other.c", "u"),
+        _entry("update@other.c insert@other.c", "u", b=True),
+        _entry("remove@other.c", "d"),
+        _entry("dropCollection@other.c", "c", ns="other.$cmd", o={"drop": "c"}),
     ),
     "authenticate": (Shape({"authenticate": 1}),),
     "balancerStart": (Shape({"balancerStart": 1}, "update@config.settings"),),
