@@ -44,7 +44,11 @@ def beside(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     temporary = target.with_name(f".{name}.{os.getpid()}-{next(_NUMBERS)}")
     _UNFINISHED.add(temporary)
     try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        try:
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        except OSError as error:
+            error.filename = str(path)  # nobody asked for the file beside it
+            raise
         yield temporary
         temporary.replace(target)
     except BaseException:

@@ -102,6 +102,9 @@ def _run(spec: ClusterSpec | Scenario, options: ServeOptions) -> int:
             serving = _serving(options, errors_only(log) if for_people else log)
             runner.run(serve(spec, replace(serving, for_people=for_people)))
     except (CommandError, ControlError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:  # a file that cannot be written
+            sys.stderr.write(cut(f"Error: {os.fsdecode(error.filename)}: {error.strerror}") + "\n")
+            return BAD_INPUT
         sys.stderr.write(cut(f"Error: cannot start: {error}{_cure(str(error))}") + "\n")
         return CANNOT_START if isinstance(error, OSError) else BAD_INPUT
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -42,6 +43,7 @@ from harness.commands.options.selecting import (
 from harness.commands.options.types import MOST_WHOLE, Count, FilePath, Filled, Jobs, Seconds
 from harness.commands.output import bad_input
 from harness.flake_lab.lab import LabRun
+from harness.report.fitting import aligned, columns, echo
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
 from harness.running import interruption
@@ -66,11 +68,15 @@ if TYPE_CHECKING:
     from harness.running.plan import Time
 
 
-_NEXT = """
-The scenarios drove the reference driver against fake servers, and held what both did to the specifications.
-Next: pushbackd demo                          break a replica set under a small shop, on a live page
-      pushbackd conform --adapter pymongo     the same scenarios on PyMongo
-      pushbackd new first.yml                 a scenario of your own, in ten minutes (docs/TUTORIAL.md)"""
+_DONE: Final = (
+    "The scenarios drove the reference driver against fake servers, and held what both did to the"
+    " specifications."
+)
+_NEXT: Final = (
+    ("Next: pushbackd demo", "break a replica set under a small shop, on a live page"),
+    ("      pushbackd conform --adapter pymongo", "the same scenarios on PyMongo"),
+    ("      pushbackd new first.yml", "a scenario of your own, in ten minutes (docs/TUTORIAL.md)"),
+)
 
 
 @click.command("conform", cls=SelectingCommand)
@@ -274,8 +280,18 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
         of_run = LabRun(run, files, options.html) if run.repeats.wanted else Conformance(run, files)
         code = of_run.execute()
     if code is ExitCode.PASSED and _is_bare(click.get_current_context()):
-        click.echo(_NEXT)
+        _say_what_next()
     return code
+
+
+def _say_what_next() -> None:
+    """Say what was done and what to type next: beside each command what it does, or below it."""
+    click.echo()
+    echo(_DONE)
+    beside = aligned([("", ""), *_NEXT], None)[1:]
+    fits = (columns() or inf) >= max(map(len, beside))
+    for line in beside if fits else (line for command, what in _NEXT for line in (command, f"{'':8}{what}")):
+        echo(line)
 
 
 def _is_bare(ctx: click.Context) -> bool:

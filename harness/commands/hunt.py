@@ -13,8 +13,10 @@ import click
 from fakeserver.assembly.description import describe
 from fakeserver.cli.values import OneOf, ScenarioName
 from fakeserver.deployment.spec import Topology, topology_name
+from harness.commands.options.exclusions import refuse_excluded
 from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
 from harness.commands.output import bad_input, check_command
+from harness.commands.simulations.reporting import check_files
 from harness.hunt import invariants, memory, page, results, writing
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt
@@ -91,7 +93,9 @@ def command(
     """
     if words[0].startswith("-"):
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
+    refuse_excluded(click.get_current_context(), "hunt")
     check_command(words[0])
+    check_files(given["json_file"], given["junit_file"], given["page_file"], given["memory"])
     with bad_input(ControlError, DocumentError, ValueError, OSError):
         described = {"scenario": scenario} if scenario else {"topology": topology}
         description = describe(described | {"seed": given["seed"]})

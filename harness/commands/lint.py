@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options.exclusions import refuse_excluded
 from harness.commands.options.types import FilePath, Filled
 from harness.commands.output import bad_input
 from harness.lint.cache import FindingsCache
@@ -90,6 +91,7 @@ def command(
     place. All mistakes of a file are told at once. The exit code is 0 when there is none, 1 when there are
     warnings, 2 when a file cannot be used. A comment `# lint: allow RULE` allows what a rule warns of.
     """
+    refuse_excluded(click.get_current_context(), "lint")
     if show_rules:
         for name, sentence in {**READING, **{rule.id: rule.sentence for rule in RULES}}.items():
             click.echo(f"{name:22} {sentence}")

@@ -13,6 +13,7 @@ from harness.adapters.registry import PREFIX
 from harness.authoring.editor_schema import editor_schema
 from harness.authoring.skeletons import PROGRAMS, SKELETONS, files_of
 from harness.authoring.template import starting_text
+from harness.commands.options.exclusions import refuse_excluded
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
 from harness.formats.case import cases_of
@@ -149,8 +150,7 @@ def schema(minor: int, *, format_name: str | None, server: bool, adapter: bool) 
     Besides the format it has a description of every field, the operations with their arguments, and the
     contents of fail points.
     """
-    if (format_name is not None) + server + adapter > 1:
-        raise click.UsageError("--format, --server and --adapter exclude each other")
+    refuse_excluded(click.get_current_context(), "schema")
     if format_name is not None:
         click.echo(format_schema_text(format_name), nl=False)
         return ExitCode.PASSED

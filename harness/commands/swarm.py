@@ -11,6 +11,7 @@ from harness.adapters.base import AdapterLost
 from harness.authoring.swarm.session import Swarming
 from harness.authoring.swarm.work import driver_of
 from harness.commands.options.common import DriverName, TopologyName, edition_option
+from harness.commands.options.exclusions import refuse_excluded
 from harness.commands.options.types import Count, Duration, FilePath, Jobs
 from harness.commands.output import bad_input
 from harness.deployments.targets import NAMES
@@ -103,6 +104,7 @@ def command(**options: Any) -> ExitCode:
 
     The exit code is 1 if a schedule failed, 2 if the adapter cannot be started.
     """
+    refuse_excluded(click.get_current_context(), "swarm")
     if options["write"] is not None:
         with writing(options["write"]):
             check_writable(options["write"])

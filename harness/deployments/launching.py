@@ -55,7 +55,8 @@ def launch(
     # -P: a folder of the user's that is called like a package of ours must not take its place.
     command = [sys.executable, "-P", "-m", "harness", "serve", *arguments, "--id", name]
     command += ["--logpath", str(path), "--logappend"]
-    path.unlink(missing_ok=True)
+    if "--logappend" not in arguments:
+        path.unlink(missing_ok=True)
     path.touch(mode=_PRIVATE_FILE)  # a log tells what a test sends
     with path.open("ab") as told:  # the server appends to it, too
         process = subprocess.Popen(  # noqa: S603 - this program itself
@@ -78,9 +79,11 @@ def launch(
 
 
 @contextmanager
-def launched(arguments: Sequence[str], name: str, registry: Registry) -> Iterator[RegistryEntry]:
+def launched(
+    arguments: Sequence[str], name: str, registry: Registry, *, log: Path | None = None
+) -> Iterator[RegistryEntry]:
     """Run a server while the block runs. Raises `LaunchError`, `OSError`."""
-    entry, process = launch(arguments, name, registry)
+    entry, process = launch(arguments, name, registry, log=log)
     try:
         yield entry
     finally:

@@ -12,6 +12,7 @@ from harness.overload.policy import Aimd, FollowThroughput
 from harness.overload.trial import Trial, capacity, play
 from harness.pages import chart, frame
 from harness.pages.chart import Instant, Level, Line, Panel
+from harness.report.fitting import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,14 +81,9 @@ def report(*, seconds: float, live: bool, on_trial: Callable[[], object] = lambd
     return {"live": live, "seconds": seconds, "capacity": able.per_second, "trials": rows}
 
 
-def table(report: Mapping[str, Any]) -> str:
-    """Return a report as text."""
-    lines = [_setting(report)]
-    lines += [
-        f"{name:28}" + "".join(f"{cell:>10}" for cell in cells)
-        for name, *cells in (_HEADINGS, *_rows(report))
-    ]
-    return "\n".join(lines)
+def table(report: Mapping[str, Any], width: int | None = None) -> str:
+    """Return a report as text; its rows are cards beyond a width."""
+    return "\n".join([_setting(report), *aligned([_HEADINGS, *_rows(report)], width, words=1)])
 
 
 _HEADINGS: Final = ("per second", "offered", "goodput", "rejected", "late", "of limit")

@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.deployment.spec import ClusterSpec
 from harness.overload.operations import FoldedRecord
-from harness.report.fitting import echo
+from harness.report.fitting import aligned, columns, echo
 from harness.running import interruption
 from mongowire.system import SystemClock, TcpNetwork
 
@@ -57,7 +57,8 @@ def run(port: int, seconds: float | None, *, open_page: bool) -> None:
     record.totals.finish()
     kinds = ", ".join(f"{name} {count}" for name, count in sorted(shop.failures.items()))
     click.echo()
-    for line in record.totals.table():
+    rows = record.totals.rows()
+    for line in aligned(rows, columns(), words=1) if rows else ():
         click.echo(line)
     click.echo(f"{shop.orders} orders, {shop.failures.total()} failed{f': {kinds}' if kinds else ''}")
 

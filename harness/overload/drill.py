@@ -26,6 +26,7 @@ from harness.overload.operations import FoldedRecord, SecondOfTotals
 from harness.pages import frame
 from harness.pages.chart import Line, Panel
 from harness.pages.markup import escaped
+from harness.report.fitting import aligned
 from mongowire.documents.errors import ControlError
 from mongowire.system import SystemClock, TcpNetwork
 
@@ -162,14 +163,19 @@ class Summary:
             "exitCode": self.exit_code,
         }
 
-    def lines(self) -> list[str]:
-        """Return it as lines for a terminal."""
+    @property
+    def refused_nothing_for_want_of_operations(self) -> bool:
+        """Whether requests were to be refused, and there was none: what never happened has tested nothing."""
+        return self.drill.share > 0 and not self.totals.requests
+
+    def lines(self, width: int | None = None) -> list[str]:
+        """Return it as lines for a terminal; the commands are cards beyond a width."""
         totals = self.totals
         lines = [f"drill: {self.drill}"]
         if self.drill.share:
             retryable = f"{totals.retryable} of these to be retried"
             lines[0] += f": {totals.overloaded} of {totals.requests} refused, {retryable}"
-        lines += totals.table()
+        lines += aligned(rows, width, words=1) if (rows := totals.rows()) else []
         total = totals.total
         lines.append(
             f"{total.errors} of {total.operations} operations reached the application as errors,"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.overload.plan import ramp, spike, step
 from harness.overload.policy import POLICIES
 from harness.overload.trial import Trial, capacity, play
+from harness.report.fitting import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,15 +65,15 @@ def report(*, seconds: float, live: bool, on_trial: Callable[[], object] = lambd
     return {"live": live, "seconds": seconds, "capacity": able.per_second, "trials": rows}
 
 
-def table(report: Mapping[str, Any]) -> str:
-    """Return a report as text."""
+def table(report: Mapping[str, Any], width: int | None = None) -> str:
+    """Return a report as text; its rows are cards beyond a width."""
     world = "live" if report["live"] else "virtual time"
-    lines = [
-        f"{world}, {report['seconds']:g} s, capacity {report['capacity']:g}/s",
-        f"{'policy':20}{'plan':8}{'of possible':>14}{'at last':>10}",
-    ]
-    lines += [
-        f"{row['policy']:20}{row['plan']:8}{row['of_possible']:14.1%}{row['at_last']:10.1%}"
+    rows = [
+        (row["policy"], row["plan"], f"{row['of_possible']:.1%}", f"{row['at_last']:.1%}")
         for row in report["trials"]
     ]
-    return "\n".join(lines)
+    setting = f"{world}, {report['seconds']:g} s, capacity {report['capacity']:g}/s"
+    return "\n".join([setting, *aligned([_HEADINGS, *rows], width, words=2)])
+
+
+_HEADINGS: Final = ("policy", "plan", "of possible", "at last")

@@ -15,6 +15,7 @@ from fakeserver.waiting.bell import Bell
 from harness.overload.open_loop import exchange
 from harness.pages import chart, frame
 from harness.pages.chart import Level, Line, Panel
+from harness.report.fitting import aligned
 from harness.running import cancelling
 from harness.sim import run_virtual
 from mongowire.connection import WireConnection
@@ -257,16 +258,14 @@ def _row(trial: ProbingTrial, points: Sequence[ProbePoint]) -> dict[str, Any]:
     }
 
 
-def table(report: Mapping[str, Any]) -> str:
-    """Return a report as text, with that of the load that never lets up if it has one."""
-    widths = (14, 10, 10, 16, 10)
-    lines = [_setting(report)]
-    lines += [
-        f"{start:>8}" + "".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
-        for start, *cells in (_HEADINGS, *_rows(report))
-    ]
+def table(report: Mapping[str, Any], width: int | None = None) -> str:
+    """Return a report as text, with that of the load that never lets up if it has one.
+
+    The rows are cards beyond a width.
+    """
+    lines = [_setting(report), *aligned([_HEADINGS, *_rows(report)], width, words=0)]
     if "pressed" in report:
-        lines += ["", _PRESSED, table(report["pressed"])]
+        lines += ["", _PRESSED, table(report["pressed"], width)]
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ Into a pipe or a file lines go as they are: who reads them there has no width.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -25,15 +26,21 @@ _HANGING: Final = 2
 _CONTINUED: Final = " \\"
 
 
-def columns() -> int | None:
-    """Return the width of the terminal that standard output is; None where it is none."""
-    return max(_LEAST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
+def columns(*, err: bool = False) -> int | None:
+    """Return the width of the terminal that standard output (or error) is; None where it is none."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        return None
+    if err and not os.environ.get("COLUMNS") and not sys.stdout.isatty():
+        # The size is asked of standard output, which may be a pipe beside it.
+        return max(_LEAST, os.get_terminal_size(stream.fileno()).columns)
+    return max(_LEAST, shutil.get_terminal_size().columns)
 
 
-def echo(line: str, *, color: bool | None = None) -> None:
+def echo(line: str, *, color: bool | None = None, err: bool = False) -> None:
     """Print a line, on as many lines as the terminal needs for it."""
-    for part in wrapped(line, columns()):
-        click.echo(part, color=color)
+    for part in wrapped(line, columns(err=err)):
+        click.echo(part, color=color, err=err)
 
 
 def length(text: str) -> int:

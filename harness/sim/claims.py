@@ -506,20 +506,12 @@ def _row(claim: Claim, side: Side, outcome: FleetOutcome) -> dict[str, Any]:
 def table(claim: Claim, report: Mapping[str, Any], width: int | None = None) -> str:
     """Return a report as text, with what it shows and where it would mislead; of cards beyond a width."""
     headings, rows = grid(report)
-    first = max(len(side.name) for side in claim.sides) + 2
-    widths = [*(12 for _ in claim.phases), 10, 10, 9]
-    printed = [
-        f"{name:{first}}" + "".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
-        for name, *cells in (headings, *rows)
-    ]
-    if width is not None and max(map(len, printed)) > width:
-        printed = aligned([headings, *rows], width, words=1)
     lines = [
         claim.title,
         claim.setting,
         f"{report['clients']:,} clients, capacity {report['capacity']:g}/s, seed {report['seed']}",
         "",
-        *printed,
+        *aligned([headings, *rows], width, words=1),
     ]
     return "\n".join([*lines, "", f"Shows: {claim.shows}", "", f"Misleads: {claim.misleads}"])
 

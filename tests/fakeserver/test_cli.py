@@ -274,7 +274,6 @@ def test_log_process_number_sockets_and_control_are_where_the_options_say(tmp_pa
         (["--setParameter", "loglevel=1"], "unrecognized parameter [loglevel]"),
         (["--setParameter", "loglevel=1"], "did you mean 'logLevel'?"),
         (["--setParameter", "failpoint.failComand={mode: 'off'}"], "did you mean 'failCommand'?"),
-        (["--logpath", "/nowhere/mongod.log"], "No such file or directory: '/nowhere/mongod.log'"),
     ],
 )
 def test_what_keeps_it_from_starting_is_one_line(
@@ -284,6 +283,14 @@ def test_what_keeps_it_from_starting_is_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("Error: cannot start: ")
     assert complaint in line
+
+
+@pytest.mark.parametrize("option", ["--logpath", "--journalFile"])
+def test_a_file_that_cannot_be_written_is_a_wrong_input(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([option, "/nowhere/file"]) == 2
+    assert capsys.readouterr().err == "Error: /nowhere/file: No such file or directory\n"
 
 
 @pytest.mark.slow

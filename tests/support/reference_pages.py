@@ -49,12 +49,14 @@ PAGE_NAME = re.compile(r"\bdocs/([A-Z-]+\.md)")
 CODES: Final[Mapping[ExitCode, str]] = {
     ExitCode.PASSED: "`conform`, `explain`: every case that applies passed, or failed as expected. `lint`: no"
     " finding. `record`: something was recorded. Others: done",
-    ExitCode.FAILED: "`conform`, `explain`, `record`: a case failed. `lint`: there are warnings."
-    " `to-json --check`: a file would change",
+    ExitCode.FAILED: "not as expected. `conform`, `explain`, `record`: a case failed. `lint`: there are"
+    " warnings (`--errors-only` leaves them out). `exec`, `drill`: something that was to happen never did."
+    " `journal verify`: other requests came. `hunt`: a bug was found. `swarm`, `simulate swarm`: a schedule"
+    " failed. `report A B`: something got worse. `check-adapter`: a rule is broken. `mutants --least`: too"
+    " few are found. `propose`: the rule is not proved. `to-json --check`: a file would change",
     ExitCode.BAD_INPUT: "the command line is wrong, a file or a case cannot be used, a file cannot be written"
     " (a full disk), or servers do not answer",
     ExitCode.INTERNAL_ERROR: "a defect of `pushbackd`",
-    ExitCode.BAD_INPUT: "the command line is wrong",
     ExitCode.NOTHING_RAN: "`conform`, `explain`: no case ran. `record`: there is nothing to record",
     ExitCode.UNEXPECTED_PASS: "`conform`: a case passed that is known to fail",
     ExitCode.HUNG_UP: "the command was ended by SIGHUP",

@@ -192,17 +192,12 @@ class OperationTotals:
             total.add(each)
         return total
 
-    def table(self) -> list[str]:
-        """Return a row for each command and one for all, as lines of columns; none without an operation."""
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return a table: headings, a row for each command and one for all; empty without an operation."""
         if not self.commands:
             return []
-        rows: list[tuple[str, ...]] = [
-            ("command", "operations", "errors", "attempts per success", "longest wait")
-        ]
         named = [*sorted(self.commands.items()), ("all", self.total)]
-        rows += [(name, *each.cells()) for name, each in named]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return ["  ".join(_aligned(row, widths)) for row in rows]
+        return [_HEADINGS, *((name, *each.cells()) for name, each in named)]
 
     def to_document(self) -> dict[str, Any]:
         """Return the operations, those that failed by command and error, and those that await data."""
@@ -259,12 +254,7 @@ class OperationTotals:
             del self._sessions[key]
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Return the cells of a row: names to the left, numbers to the right."""
-    return [
-        row[0].ljust(widths[0]),
-        *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-    ]
+_HEADINGS: Final = ("command", "operations", "errors", "attempts per success", "longest wait")
 
 
 def _awaits(command: Mapping[str, Any]) -> bool:

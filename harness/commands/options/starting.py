@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,7 +24,6 @@ from mongowire.documents.errors import ControlError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from fakeserver.control.scenario.loader import PlacedValue
 
@@ -234,7 +234,8 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
 
     Raises `ControlError`, `ValueError`; ends the process for arguments that `serve` would refuse.
     """
-    from fakeserver.cli.description import described  # noqa: PLC0415 - a help text needs no server
+    from fakeserver.cli.command import options_of  # noqa: PLC0415 - a help text needs no server
+    from fakeserver.cli.description import described  # noqa: PLC0415
 
     given: list[str] = []
     if options["config"] is not None:
@@ -242,11 +243,15 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
         options = {**options, **{name: value for name, value in of_file.items() if options[name] is None}}
     served = (*_from_environment(os.environ), *_from_options(options), *given, *arguments)
     found = described(served, os.environ)
+    file = options_of(served).logpath
     spec = found if isinstance(found, ClusterSpec) else found.spec
     registry = Registry(options["runner_folder"])
     name = registry.fresh_id(str(spec.topology)) if options["name"] is None else check_id(options["name"])
     folder = options["log_folder"]
+    if folder is not None and file is not None:
+        raise ControlError("--log-dir and --logpath both say where the log is; write one of them")
     log = None if folder is None else folder / f"{name}.log"
+    log = log if file is None else Path(file)
     return StartingServer(name, registry, served, log, spec, plays_scenario=found is not spec)
 
 

@@ -15,6 +15,7 @@ import click
 
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
+from harness.report.fitting import echo
 from harness.running.cache_folder import cached_file
 from harness.running.result import ExitCode
 
@@ -69,7 +70,7 @@ class Telling:
             *([] if page is None else [f"  trace: {page}"]),
         ]
         for line in [] if self.quiet else lines:
-            click.echo(line, err=True)
+            echo(line, err=True)
         if self.file is not None:
             shown = {each: verdict[each] for each in verdict if each not in {"lines", "complaints"}}
             document = {**(extra or {}), "verdict": shown, "trace": None if page is None else str(page)}
@@ -77,7 +78,7 @@ class Telling:
             with bad_input(OSError):
                 self.file.write_text(json.dumps(document, indent=2) + "\n")
         if judged != code:
-            click.echo(f"Error: {verdict['reason']}; --unmet ignore allows it", err=True)
+            echo(f"Error: {verdict['reason']}; --unmet ignore allows it", err=True)
 
     def _page(self, name: str, control: DistantControl) -> Path | None:
         """Write the page, and return its place; None where only the cache is meant, and cannot be written."""

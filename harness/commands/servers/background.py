@@ -11,6 +11,7 @@ from bson import json_util
 
 from fakeserver.control.client import ControlClient, ServerStatus, find
 from fakeserver.control.registry import Registry
+from harness.commands.options.exclusions import refuse_excluded
 from harness.commands.options.starting import runner_folder, starting_of, starting_options
 from harness.commands.options.types import Duration, FilePath, ServerId
 from harness.commands.output import bad_input, table
@@ -145,6 +146,7 @@ def stop(
     A server is asked to end over its control listener, and what it left in the registry is removed. A server
     that does not answer is left as it is, and the exit code is 2.
     """
+    refuse_excluded(click.get_current_context(), "stop")
     registry = Registry(runner_folder)
     with bad_input(ControlError, OSError):
         entries = _chosen((*ids, *more_ids), registry, every=every)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+from click.core import ParameterSource
 
 from fakeserver.assembly.description import describe
 from fakeserver.cli.values import OneOf
@@ -15,6 +16,7 @@ from harness.commands.options.types import Duration, SeedNumber, Share
 from harness.commands.options.verdict import Telling, verdict_options
 from harness.commands.output import bad_input, check_command
 from harness.commands.simulations.reporting import html_option, write_file
+from harness.report.fitting import columns
 from harness.report.outputs import writing
 from mongowire.documents.errors import ControlError
 
@@ -111,6 +113,7 @@ def command(
                 if not each.parent.exists():
                     each.parent.mkdir(parents=True)
                 each.open("a").close()
+    _refuse_members(click.get_current_context(), described["topology"])
     if shed is None:
         shed = 0.0 if failover or latency or lost else _SHED
     telling = Telling(quiet, file, trace, unmet)
@@ -121,15 +124,28 @@ def command(
         return run(drill, words, partial(_ended, telling, html, words)).exit_code
 
 
+def _refuse_members(ctx: click.Context, topology: str) -> None:
+    """Raise `click.UsageError` for a number of members where there is no set whose members it could be."""
+    if (
+        ctx.get_parameter_source("members") is ParameterSource.COMMANDLINE
+        and topology != Topology.REPLICA_SET
+    ):
+        raise click.UsageError(
+            f"--members: not with --topology {topology}, because it is of replica sets", ctx
+        )
+
+
 def _ended(
     telling: Telling, html: Path | None, words: Sequence[str], summary: Summary, control: DistantControl
 ) -> int:
     """Tell how the drill ended, and return the exit code."""
     code, verdict = summary.exit_code, control.verdict()
+    if summary.refused_nothing_for_want_of_operations and verdict["asExpected"]:
+        verdict = {**verdict, "asExpected": False, "reason": "no operation came, so that none was refused"}
     judged = telling.code(code, verdict, judges=True)
     telling.tell(
         *("drill", verdict, control),
-        before=summary.lines(),
+        before=summary.lines(columns(err=True)),
         extra=summary.to_document(),
         code=code,
         judged=judged,

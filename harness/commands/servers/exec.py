@@ -62,7 +62,9 @@ def command(
             entry = _running(starting.name, registry)
             plays = starting.plays_scenario and entry is None
             if entry is None:
-                entry = stack.enter_context(launched(starting.arguments, starting.name, registry))
+                entry = stack.enter_context(
+                    launched(starting.arguments, starting.name, registry, log=starting.log)
+                )
         if plays and not quiet and starting.topology is Topology.SINGLE:
             click.echo(f"note: {NEEDS_REPLICA_SET}", err=True)
         variables = ControlClient(entry).about()["variables"]

@@ -179,7 +179,7 @@ def command(ctx: click.Context, /, **options: Any) -> ExitCode:
 
     The server is stopped for a while and runs again. With the fixed interval the service does not come back,
     with exponential backoff it does. Printed are what the article's clients and server print, and a table
-    that compares the strategies. A length of time is a number of seconds, or a text with units: 200ms, 1m30s.
+    that compares the strategies. A length of time has its unit: 200ms, 2s, 1m30s.
     """
     parameters = _parameters(ctx, options)
     _check(ctx, parameters, options)

@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from harness.commands.options.common import seed_option
+from harness.commands.options.exclusions import refuse_excluded
 from harness.commands.options.types import Count, FilePath
 from harness.commands.simulations.reporting import check_files, html_option, json_option, write_file
 from harness.pages import frame
@@ -45,7 +47,10 @@ _LEAST_CLIENTS = 100
 )
 @html_option
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     *,
     name: str | None,
     everything: bool,
@@ -60,12 +65,12 @@ def command(
     Each is a few scenarios that differ in one thing. The table has the goodput of their phases, the share of
     operations that failed, attempts per success and the latency that 99 of 100 successes did not exceed.
     """
-    if everything and name is not None:
-        raise click.UsageError("--all measures all claims; leave out NAME")
+    refuse_excluded(ctx, "simulate claim")
     if name is None and not everything:
-        for option, path in (("--plot", plot), ("--html", html)):
-            if path is not None:
-                raise click.UsageError(f"{option} needs a claim to draw: give NAME or --all")
+        given = [each for each in ctx.params if ctx.get_parameter_source(each) is ParameterSource.COMMANDLINE]
+        for option in ctx.command.params:
+            if option.name in given:
+                raise click.UsageError(f"{option.opts[0]} needs a claim to measure: give NAME or --all", ctx)
         for each, make in CLAIMS.items():
             echo(f"{each:16}{make(CLIENTS, 0).title}")
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from harness.commands.options.types import FilePath
-from harness.report.fitting import echo
+from harness.report.fitting import columns, echo
 from harness.report.outputs import writing
 from harness.report.progress import work
 from mongowire.whole_file import check_writable, write_whole
@@ -50,10 +50,12 @@ def write_file(path: Path | None, text: Callable[[], str]) -> None:
             write_whole(path, made)
 
 
-def show(report: Mapping[str, Any], table: Callable[[Mapping[str, Any]], str], *, as_json: bool) -> None:
+def show(
+    report: Mapping[str, Any], table: Callable[[Mapping[str, Any], int | None], str], *, as_json: bool
+) -> None:
     """Print a report as JSON or as text."""
     if as_json:
         click.echo(json.dumps(report, indent=2))
         return
-    for line in table(report).splitlines():
+    for line in table(report, columns()).splitlines():
         echo(line)

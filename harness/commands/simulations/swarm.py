@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from harness.commands.options.exclusions import refuse_excluded
 from harness.commands.options.types import Count, FilePath, Filled, Jobs
 from harness.commands.output import bad_input
 from harness.report.progress import counted
@@ -52,8 +53,7 @@ def command(*, replay: int | None, schedule: str | None, html: Path | None, **op
     what is promised: acknowledged writes, transactions, sessions, deadlines, pools. A failure is shrunk and
     printed with the command that repeats it. The exit code is 1 if a schedule failed.
     """
-    if replay is not None and schedule is not None:
-        raise click.UsageError("--replay and --schedule exclude each other")
+    refuse_excluded(click.get_current_context(), "simulate swarm")
     if html is not None and replay is None and schedule is None:
         raise click.UsageError("--html needs --replay or --schedule")
     if replay is None and schedule is None:

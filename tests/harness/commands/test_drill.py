@@ -168,9 +168,18 @@ def test_the_shedding_ends_after_its_time(tmp_path: Path) -> None:
     [("import sys; sys.exit(17)", 17), ("import os; os.kill(os.getpid(), 15)", 143), ("", 0)],
 )
 def test_the_exit_code_is_that_of_the_command(code: str, exit_code: int) -> None:
-    done = drill("--topology", "single", *python(code))
+    done = drill("--topology", "single", "--unmet", "ignore", *python(code))
     assert done.exit_code == exit_code
     assert f"exit code {exit_code}" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_command_that_asks_for_nothing_has_rehearsed_nothing() -> None:
+    done = drill("--topology", "single", *python(""))
+    assert done.exit_code == ExitCode.FAILED
+    assert done.stderr.endswith(
+        "Error: no operation came, so that none was refused; --unmet ignore allows it\n"
+    )
 
 
 WRONG = {
@@ -180,6 +189,7 @@ WRONG = {
     "--failover 5 -- true": "5",
     "--failover 5s --topology single -- true": "a failover is for replica sets and sharded clusters",
     "--lost 101% -- true": "is more than 1",
+    "--topology single --members 3 -- true": "--members: not with --topology single",
     "--topology ring -- true": "'ring' is not one of 'single'",
     "--topology shardet -- true": "did you mean 'sharded'?",
     "--members three -- true": "members: 'three' is no number",

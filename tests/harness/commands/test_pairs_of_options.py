@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from harness.cli import cli
 from harness.commands.conform import command, run_of
 from harness.commands.options.common import Options
+from harness.commands.options.exclusions import EXCLUSIONS
 from harness.commands.options.naming import paths_and_cases
-from harness.commands.options.pairs import ASKED, CLASHES, refuse_clashes
+from harness.commands.options.pairs import ASKED, CLASHES, Clash, refuse_clashes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,6 +142,56 @@ def test_what_the_table_lets_pass_nothing_else_refuses(here: Path, monkeypatch: 
 def prepared(options: Options) -> Any:
     paths, cases = paths_and_cases(options.names)
     return replace(options, paths=paths, cases=cases)
+
+
+SOME_OF_OTHERS = {
+    "--budget": ("1s",),
+    "--format": ("cmap",),
+    "--from": ("3",),
+    "--id": ("shop",),
+    "--jobs": ("2",),
+    "--minor": ("5",),
+    "--replay": ("7",),
+    "--scenario": ("retry-storm",),
+    "--schedule": ("x.txt",),
+    "--seed": ("3",),
+    "--seeds": ("3",),
+    "--topology": ("single",),
+    "IDS": ("shop",),
+    "NAME": ("jitter",),
+    "PATHS": ("case.yml",),
+}
+"""A value of each parameter of other commands that takes one."""
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    return (*(() if name.isupper() else (name,)), *SOME_OF_OTHERS.get(name, ()))
+
+
+@pytest.mark.parametrize(
+    ("command", "clash"),
+    [(name, clash) for name, clashes in EXCLUSIONS.items() for clash in clashes],
+    ids=str,
+)
+def test_what_another_command_would_drop_is_refused(command: str, clash: Clash) -> None:
+    ends = ("--", "true") if command == "hunt" else ()
+    words = [*command.split(), *words_of(clash.option), *words_of(clash.other), *ends]
+    refused = CliRunner().invoke(cli, words)
+    assert refused.exit_code == 2
+    assert str(clash) in refused.stderr
+
+
+@pytest.mark.parametrize("option", [("--json",), ("--clients", "200"), ("--seed", "3"), ("--plot", "x.svg")])
+def test_what_no_claim_is_measured_for_is_refused(option: tuple[str, ...]) -> None:
+    refused = CliRunner().invoke(cli, ["simulate", "claim", *option])
+    assert refused.exit_code == 2
+    assert f"{option[0]} needs a claim to measure: give NAME or --all" in refused.stderr
+
+
+@pytest.mark.parametrize("option", ["--html", "--json", "--junit", "--memory"])
+def test_a_hunt_finds_out_before_its_trials_that_a_file_cannot_be_written(option: str) -> None:
+    refused = CliRunner().invoke(cli, ["hunt", option, "/dev/null/x", "--", "true"])
+    assert (refused.exit_code, refused.stderr) == (2, "Error: /dev/null/x: Not a directory\n")
 
 
 def test_each_refusal_names_both_options_and_the_reason() -> None:

@@ -17,6 +17,7 @@ from harness.cli import cli
 from harness.commands.options.starting import starting_of
 from harness.commands.servers.background import write_expansions
 from harness.running.result import ExitCode
+from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,6 +179,12 @@ def test_options_and_the_environment_are_arguments_of_serve(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert starting_of({**OPTIONS, **options}, ()).arguments == arguments
+
+
+def test_the_log_goes_where_the_arguments_of_serve_say(home: Path) -> None:
+    assert starting_of(OPTIONS, ("--logpath", str(home / "a.log"))).log == home / "a.log"
+    with pytest.raises(ControlError, match="--log-dir and --logpath both say where the log is"):
+        starting_of({**OPTIONS, "log_folder": home}, ("--logpath", str(home / "a.log")))
 
 
 def test_a_file_of_mongodb_runner_has_options_and_more(home: Path) -> None:

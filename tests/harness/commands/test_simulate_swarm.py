@@ -81,7 +81,7 @@ def test_a_wrong_schedule_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--replay", 1, "--schedule", QUIET), "exclude each other"),
+        (("--replay", 1, "--schedule", QUIET), "--replay: not with --schedule"),
         (("--html", "page.html"), "needs --replay or --schedule"),
         (("--seeds", 0), "--seeds"),
     ],

@@ -8,8 +8,13 @@ import pytest
 from made_results import REAL, failed, retried
 from terminals import at_a_terminal
 
+from fakeserver import ClusterSpec
+from fakeserver.deployment.records.operations import OperationTotals
+from harness.commands import conform
 from harness.commands import output as documents
 from harness.explaining.journal import two_columns
+from harness.overload import defences, governed, probing
+from harness.overload.drill import Drill, Summary
 from harness.report import fitting, terminal
 from harness.report.fitting import aligned, length, wrapped
 from harness.sim import claims as catalogue
@@ -19,7 +24,7 @@ from harness.sim.article.scenario import run_model
 from harness.sim.claims import CLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 WIDTHS = (60, 80, 120)
 STATE = {
@@ -41,8 +46,8 @@ RULES = {
 @pytest.fixture(params=WIDTHS)
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     found: int = request.param
-    for module in (fitting, documents, terminal):
-        monkeypatch.setattr(module, "columns", lambda: found)
+    for module in (fitting, documents, terminal, conform):
+        monkeypatch.setattr(module, "columns", lambda **_: found)
     return found
 
 
@@ -91,6 +96,59 @@ def test_a_claim_fits(width: int) -> None:
     ]
     report = {"clients": 1000, "capacity": 100.0, "seed": 0, "sides": sides}
     assert widest(fitted(catalogue.table(claim, report, width).splitlines(), width)) <= width
+
+
+NUMBERS = dict.fromkeys(("offered", "goodput", "rejected", "late", "of_limit"), 1017.8)
+TRIALS = [{"defence": each.name, **NUMBERS} for each in defences.DEFENCES]
+PROBED: dict[str, Any] = {"best": 40, "clients": 44, "seconds": 10.0} | {
+    "trials": [
+        {"start": 160, "rule": "pool by pool", "tickets": 212.0, "of_best": 5.3}
+        | {"throughput": 1899.0, "of_best_throughput": 0.949}
+    ]
+}
+GOVERNED = [{"policy": "follow-throughput", "plan": "spike", "of_possible": 0.865, "at_last": 1.11}]
+
+
+@pytest.mark.parametrize(
+    ("table", "report", "numbers"),
+    [
+        (defences.table, {"live": False, "seconds": 5.0, "capacity": 100.0, "trials": TRIALS}, "1017.8"),
+        (probing.table, PROBED | {"pressed": PROBED}, "1,899"),
+        (governed.table, {"live": False, "seconds": 5.0, "capacity": 100.0, "trials": GOVERNED}, "111.0%"),
+    ],
+    ids=["overload", "probing", "governed"],
+)
+def test_the_tables_of_simulations_fit_and_no_row_is_broken(
+    table: Callable[[Mapping[str, Any], int], str], report: Mapping[str, Any], numbers: str, width: int
+) -> None:
+    lines = table(report, width).splitlines()
+    assert widest(lines[1:]) <= width
+    assert any(numbers in line for line in lines)
+    if width == min(WIDTHS) and report.get("trials") != GOVERNED:
+        assert not any(line.split()[0][0].isdigit() for line in lines if line.startswith("  "))
+
+
+def test_a_drill_fits(width: int) -> None:
+    totals = OperationTotals()
+    for number in range(3):
+        totals.asked("c", number, {"insert": "orders", "lsid": {"id": bytes([number])}}, 0.0)
+        totals.answered("c", number, {"ok": 1}, 0.1)
+    summary = Summary(Drill(ClusterSpec.standalone(), share=0.02), 1, totals, {})
+    assert widest(fitted(summary.lines(width), width)) <= width
+
+
+def test_what_to_type_next_fits(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    conform._say_what_next()
+    lines = capsys.readouterr().out.splitlines()
+    assert widest(lines) <= width
+    typed = [line for line in lines if "pushbackd " in line]
+    assert [line.split("pushbackd ")[1].split()[0] for line in typed] == ["demo", "conform", "new"]
+
+
+@pytest.mark.slow
+def test_a_verdict_on_standard_error_fits_the_terminal() -> None:
+    heard = at_a_terminal("exec", "-t", "single", "--", "true", columns=40)
+    assert "  hint: no operation came; the command\r\n    gets the connection string in" in heard.text
 
 
 def test_a_pipe_has_no_width() -> None:

@@ -171,8 +171,8 @@ def test_a_claim_is_a_table_with_its_words_and_a_figure_of_the_same_bytes_each_t
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("jitter", "--all"), "--all measures all claims; leave out NAME"),
-        (("--plot", "x.svg"), "--plot needs a claim to draw: give NAME or --all"),
+        (("jitter", "--all"), "NAME: not with --all, because it is one claim"),
+        (("--plot", "x.svg"), "--plot needs a claim to measure: give NAME or --all"),
         (("jitters",), "is not one of 'token-bucket'"),
     ],
 )
