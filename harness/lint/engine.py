@@ -20,7 +20,7 @@ from harness.lint.rules import RULES
 from harness.lint.scenario import LintedScenario
 from harness.running.processes import never_collecting
 from harness.unified.build import build
-from harness.unified.errors import ScenarioError
+from harness.unified.errors import ScenarioError, SeveralMistakesError
 from harness.unified.loader import read_text, text_of
 from harness.unified.schema.grammar import MINOR_MAX
 from mongowire.documents.marks import Location
@@ -48,10 +48,36 @@ _OPERATION = re.compile(r"tests\[(\d+)\]\.operations\[(\d+)\]")
 _OF_TEST = re.compile(r"tests\[(\d+)\]\.(\w+)")
 _TEST = re.compile(r"tests\[(\d+)\]$")
 _ENTITY = re.compile(r"createEntities\[(\d+)\]")
+_OF_ENTITY = re.compile(r"createEntities\[\d+\]\.\w+\.(\w+)")
 _OF_FILE = re.compile(r"(\w+)")
+_MAKES_ENTITIES = re.compile(r"save|store|entit", re.IGNORECASE)
+"""What stands in an operation, or in a mistyped one, that makes entities of its result."""
+
+_NEEDED: Final[Mapping[str, Sequence[str]]] = {
+    "client": ("id",),
+    "database": ("id", "client"),
+    "collection": ("id", "database"),
+    "session": ("id", "client"),
+    "bucket": ("id", "database"),
+    "thread": ("id",),
+}
+"""What an entity needs to be one that others may name, whatever else is wrong with it."""
+
+_NAMED_BY: Final[Mapping[str, Sequence[str]]] = {
+    "database": ("databaseName",),
+    "collection": ("collectionName",),
+}
+
+LOCAL: Final = frozenset({"unknown-option", "wrong-option", "no-server"})
+"""Warnings about one place, which follow from no other mistake."""
 
 _HEAD: Final[Mapping[str, Any]] = {"description": "", "schemaVersion": f"1.{MINOR_MAX}"}
 """What a file needs to be examined: all that the format has, whatever its version was to be."""
+
+
+def _only(entity: Any) -> tuple[str, Any]:
+    """Return kind and body of an entity, if it has one kind."""
+    return next(iter(entity.items())) if isinstance(entity, dict) and len(entity) == 1 else ("", None)
 
 
 @dataclass(slots=True)
@@ -86,17 +112,30 @@ class Remains:
             test.setdefault("description", "")
             test.setdefault("operations", [])
         elif found := _ENTITY.match(field):
-            self.names_are_known = False
-            value["createEntities"][int(found[1])] = {"thread": {"id": found[0]}}
+            self._mend_entity(value["createEntities"], int(found[1]), field)
         elif (found := _OF_FILE.match(field)) and found[1] != "tests":
             value.pop(found[1], None)
         else:
             return not field  # a field of the file that is missing
         return True
 
+    def _mend_entity(self, entities: list[Any], index: int, field: str) -> None:
+        """Take out the field of an entity that is wrong; one without its name becomes another thing."""
+        kind, body = _only(entities[index])
+        found = _OF_ENTITY.search(field)
+        needed = _NEEDED.get(kind, ())
+        is_whole = isinstance(body, dict) and all(isinstance(body.get(each), str) for each in needed)
+        if found and is_whole and found[1] not in needed:
+            body.pop(found[1], None)
+            body.update({each: "" for each in _NAMED_BY.get(kind, ()) if each not in body})
+            return
+        self.names_are_known = False
+        entities[index] = {"thread": {"id": f"createEntities[{index}]"}}
+
     def _idle(self, operations: list[Any], index: int) -> None:
         """Replace an operation by one that does nothing; what it would have named stays unknown."""
-        self.names_are_known = False
+        if _MAKES_ENTITIES.search(str(operations[index])):
+            self.names_are_known = False
         operations[index] = {"name": "wait", "object": "testRunner", "arguments": {"ms": 0}}
 
 
@@ -133,7 +172,7 @@ _SHARE: Final = 40
 def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
     """Return what the rules of these ids find in a file, by lines.
 
-    Of a file that cannot be used all reasons for that, and nothing else: it may follow from them.
+    Of a file that cannot be used all reasons for that, and the warnings that follow from nothing else.
     """
     try:
         text = text_of(path)
@@ -159,10 +198,9 @@ def lint_text(text: str, path: Path, rules: frozenset[str] = ALL) -> list[Findin
     scenario = LintedScenario(remains.document, anchors)
     refusing = (rules & REFUSING) - (frozenset() if remains.names_are_known else NAMING)
     refused += [each for each in _findings(scenario, refusing) if each.refused]
-    if refused:
-        return sorted(refused)
     allowed = allowances(text)
-    return sorted(each for each in _findings(scenario, rules) if each.rule not in allowed(each.line))
+    found = _findings(scenario, rules & LOCAL if refused else rules)
+    return sorted([*refused, *(each for each in found if each.rule not in allowed(each.line))])
 
 
 def _of_other_format(document: Marked) -> Sequence[ScenarioError]:
@@ -171,6 +209,8 @@ def _of_other_format(document: Marked) -> Sequence[ScenarioError]:
     try:
         if not errors:
             cases_of(document)
+    except SeveralMistakesError as error:
+        return [error, *error.others]
     except ScenarioError as error:
         return [error]
     return errors

@@ -1,12 +1,18 @@
 """Errors in a scenario, as opposed to errors of a driver.
 
-ScenarioError       the file, or what it asks for, is not a valid scenario
-└── EntityError     an entity is missing, taken, or of another kind
+ScenarioError             the file, or what it asks for, is not a valid scenario
+├── EntityError           an entity is missing, taken, or of another kind
+└── SeveralMistakesError  the first of several mistakes of a file
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mongowire.documents.errors import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class ScenarioError(DocumentError):
@@ -15,3 +21,17 @@ class ScenarioError(DocumentError):
 
 class EntityError(ScenarioError):
     """A name does not lead to the entity that an operation needs."""
+
+
+class SeveralMistakesError(ScenarioError):
+    """The first mistake of a file, which a run tells, and the `others`, which a lint tells with it."""
+
+    others: tuple[ScenarioError, ...] = ()
+
+    @classmethod
+    def of(cls, errors: Sequence[ScenarioError]) -> SeveralMistakesError:
+        """Return the error of one mistake or more."""
+        first, *others = errors
+        error = cls(first.message, location=first.location, fix=first.fix)
+        error.others = tuple(others)
+        return error

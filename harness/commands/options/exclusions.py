@@ -55,7 +55,7 @@ EXCLUSIONS: Final[Mapping[str, tuple[Clash, ...]]] = {
     "swarm": tuple(
         _beside(
             *("--seed", "is about many schedules, and the other runs one"),
-            *("--seeds", "--from", "--jobs", "--budget"),
+            *("--seeds", "--from", "--budget"),
         )
     ),
 }

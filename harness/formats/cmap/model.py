@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.formats.case import DRIVER, failure
 from harness.unified.build import requirement
-from harness.unified.errors import ScenarioError
+from harness.unified.errors import ScenarioError, SeveralMistakesError
 from harness.unified.matching.comparison import Comparison, align
 from harness.unified.matching.matcher import Mismatch
 from harness.unified.model import ExpectedEvent, ExpectedLog, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import ErrorReport, Event
     from harness.formats.case import Notes
@@ -51,8 +51,13 @@ class CmapCase:
     @classmethod
     def of(cls, document: Marked) -> CmapCase:
         """Return the case. Raises ScenarioError for what it names but never makes, and for what cannot be."""
-        _check_names(document["operations"].items())
-        _check_ranges(document["events"].items())
+        found = [
+            *_mistaken_sizes(document),
+            *_mistaken_names(document["operations"].items()),
+            *_mistaken_ranges(document["events"].items()),
+        ]
+        if found:
+            raise SeveralMistakesError.of(found)
         case = cls(document)
         if not (case.is_unit or case.in_background):
             interval = document["poolOptions"]["backgroundThreadIntervalMS"]
@@ -149,7 +154,16 @@ class CmapCase:
             raise failure(expected["message"], why, wanted=message, actual=error.message)
 
 
-def _check_names(operations: Sequence[Marked]) -> None:
+def _mistaken_sizes(document: Marked) -> Iterator[ScenarioError]:
+    options = document.value.get("poolOptions", {})
+    least, most = options.get("minPoolSize", 0), options.get("maxPoolSize", 0)
+    if most and least > most:
+        why = f"minPoolSize {least} is above maxPoolSize {most}"
+        place = document["poolOptions"]["minPoolSize"].location
+        yield ScenarioError(why, location=place, fix="no pool can have both")
+
+
+def _mistaken_names(operations: Sequence[Marked]) -> Iterator[ScenarioError]:
     threads: set[str] = set()
     labels: set[str] = set()
     for operation in operations:
@@ -158,18 +172,18 @@ def _check_names(operations: Sequence[Marked]) -> None:
             threads.add(value["target"])
         user = "target" if value["name"] == "waitForThread" else "thread"
         if user in value and value[user] not in threads:
-            raise _unknown(operation[user], "thread", "start it before")
+            yield _unknown(operation[user], "thread", "start it before")
         labels.update(filter(None, (value.get("label"),)))
         if "connection" in value and value["connection"] not in labels:
-            raise _unknown(operation["connection"], "connection", "give it as the label of a checkOut before")
+            yield _unknown(operation["connection"], "connection", "give it as the label of a checkOut before")
 
 
-def _check_ranges(events: Sequence[Marked]) -> None:
+def _mistaken_ranges(events: Sequence[Marked]) -> Iterator[ScenarioError]:
     for event in events:
         bounds = event.value.get(OURS, {}).get("durationMS", {})
         if bounds.get("min", 0) > bounds.get("max", inf):
             why = f"min {bounds['min']} is above max {bounds['max']}"
-            raise ScenarioError(why, location=event[OURS]["durationMS"].location, fix="exchange the two")
+            yield ScenarioError(why, location=event[OURS]["durationMS"].location, fix="exchange the two")
 
 
 def _unknown(name: Marked, what: str, fix: str) -> ScenarioError:

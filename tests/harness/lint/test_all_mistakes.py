@@ -65,6 +65,33 @@ def test_every_mistake_of_a_file_is_told_with_its_place(write: Any) -> None:
     ]
 
 
+BESIDE_ANOTHER = """\
+description: x
+schemaVersion: "1.0"
+runOnRequirements: [{ minServerVersion: "8.0", maxServerVersion: "4.0" }]
+createEntities:
+  - client: { id: client, observeEvents: [commandStrtedEvent], uriOptions: { w: [1], retryReadz: true } }
+  - database: { id: database, client: client, databaseName: 7 }
+  - collection: { id: collection, database: database, collectionName: stock }
+tests:
+  - description: a
+    operations:
+      - { name: insertOne, object: collection, arguments: { document: { _id: 99999999999999999999 } } }
+      - { name: fnd, object: collection }
+      - { name: find, object: colection, arguments: { filter: {} } }
+"""
+
+
+def test_what_is_wrong_with_an_entity_hides_no_mistake_in_its_use(write: Any) -> None:
+    assert [line for line, *_ in told(write(BESIDE_ANOTHER))] == [3, 5, 5, 5, 6, 11, 12, 13]
+
+
+def test_what_an_operation_would_have_named_is_no_mistake(write: Any) -> None:
+    saved = "{ nam: find, object: collection, saveResultAsEntity: colection }"
+    text = BESIDE_ANOTHER.replace("{ name: fnd, object: collection }", saved)
+    assert [line for line, *_ in told(write(text))] == [3, 5, 5, 5, 6, 11, 12]
+
+
 def test_one_mistake_is_not_told_twice(write: Any) -> None:
     text = MANY[: MANY.index("tests:")] + "test: []\n"
     assert [message for *_, message in told(write(text))][-1] == "unknown field; did you mean 'tests'?"
@@ -106,6 +133,14 @@ def test_files_about_pools_are_examined_as_far_as_a_run_would(
     right: str, wrong: str, said: str, write: Any
 ) -> None:
     assert said in "\n".join(map(str, lint_file(write(POOL.replace(right, wrong)))))
+
+
+def test_all_names_and_ranges_of_a_pool_are_told_at_once(write: Any) -> None:
+    options = (
+        "poolOptions: { minPoolSize: 5, maxPoolSize: 2 }\noperations:\n  - name: ready\n    thread: three"
+    )
+    found = told(write(POOL.replace("operations:", options)))
+    assert [line for line, *_ in found] == [4, 6, 10, 13]
 
 
 def test_a_comment_allows_a_warning_and_no_error(write: Any) -> None:
