@@ -136,10 +136,9 @@ def test_files_about_pools_are_examined_as_far_as_a_run_would(
 
 
 def test_all_names_and_ranges_of_a_pool_are_told_at_once(write: Any) -> None:
-    options = (
-        "poolOptions: { minPoolSize: 5, maxPoolSize: 2 }\noperations:\n  - name: ready\n    thread: three"
-    )
-    found = told(write(POOL.replace("operations:", options)))
+    sizes, ready = "{ minPoolSize: 5, maxPoolSize: 2 }", "{ name: ready, thread: three }"
+    text = POOL.replace("operations:", f"poolOptions: {sizes}\noperations:\n  - {ready}")
+    found = told(write(text))
     assert [line for line, *_ in found] == [4, 6, 10, 13]
 
 
