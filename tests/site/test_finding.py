@@ -135,7 +135,9 @@ def test_a_phone_keeps_the_column_with_the_links_in_view(page: Page, name: str) 
                 for (const left of [0, wrapper.scrollWidth]) {
                     wrapper.scrollLeft = left;
                     const [inner, outer] = [cell.getBoundingClientRect(), wrapper.getBoundingClientRect()];
-                    if (inner.left < outer.left - 1 || inner.right > outer.right + 1) {
+                    const shines = wrapper.scrollWidth > wrapper.clientWidth && wrapper.scrollLeft === 0
+                        && cell.matches(':last-child') && inner.right < outer.right - 1;
+                    if (inner.left < outer.left - 1 || inner.right > outer.right + 1 || shines) {
                         lost.push(cell.textContent);
                     }
                 }
@@ -143,6 +145,21 @@ def test_a_phone_keeps_the_column_with_the_links_in_view(page: Page, name: str) 
             return lost;
         """)
         assert lost == []
+
+
+def test_a_phone_shows_the_pictures_of_the_front_page_large_and_each_above_its_text(page: Page) -> None:
+    with page.sized(*PHONE):
+        page.chromium.get((SITE / "README.html").as_uri())
+        cells = page.run("""
+            return [...document.querySelectorAll('table:has(img) tbody td')].map(each => {
+                const [box, picture] = [each.getBoundingClientRect(), each.querySelector('img')];
+                const width = picture ? picture.getBoundingClientRect().width : 0;
+                return [box.top, width, each.textContent.trim()];
+            });
+        """)
+        kinds = ["picture" if width else text.split()[0].rstrip(":") for _, width, text in sorted(cells)]
+        assert kinds == ["picture", "Cause", "picture", "See"]
+        assert min(width for _, width, _ in cells if width) > 0.8 * PHONE[0]
 
 
 def test_a_short_page_and_a_wide_screen_are_left_as_they_are(page: Page) -> None:

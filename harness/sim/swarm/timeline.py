@@ -42,10 +42,9 @@ def moments_of(run: SwarmRun) -> tuple[Moment, ...]:
     ranked += [(moment.at, rank, moment) for each in told.operations for rank, moment in _of_operation(each)]
     for fault in told.faults:
         target = fault.target or "servers"
-        begins = Moment(
-            fault.start, "server", target, f"{fault.kind} begins", text=f"until {fault.end:.3f} s"
-        )
-        ends = Moment(fault.end, "server", target, f"{fault.kind} ends")
+        side = "client" if target in events else "server"  # a client's clock may be wrong, too
+        begins = Moment(fault.start, side, target, f"{fault.kind} begins", text=f"until {fault.end:.3f} s")
+        ends = Moment(fault.end, side, target, f"{fault.kind} ends")
         ranked += [(begins.at, 0, begins), (ends.at, 2, ends)]
     return tuple(moment for _, _, moment in sorted(ranked, key=lambda each: each[:2]))
 

@@ -16,7 +16,7 @@ from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.judging import judge, judged, shrink, trace_of, verdict_of
 from harness.sim.swarm.run import perform
 from harness.sim.swarm.schedule import FAULTS, parse
-from harness.sim.swarm.timeline import page_of, text_of
+from harness.sim.swarm.timeline import moments_of, page_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,6 +132,12 @@ def test_a_timeline_has_operations_and_faults_in_their_order() -> None:
     assert sum("(operation " in line for line in lines) == 16
     instants = [float(line.split()[0]) for line in lines[:-1]]
     assert instants == sorted(instants)
+
+
+def test_a_fault_of_a_client_stands_beside_what_the_client_does() -> None:
+    moments = moments_of(perform(parse(f"{QUIET} skew:client0:60@30+60 pause:node1@30+60")))
+    sides = {(each.source, each.side) for each in moments if each.kind.endswith("begins")}
+    assert sides == {("client0", "client"), ("node1", "server")}
 
 
 def test_the_page_of_a_timeline_is_one_file_with_a_picture_and_no_script() -> None:
