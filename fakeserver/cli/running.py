@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import fakeserver
+from fakeserver.control.control import DistantControl
 from fakeserver.control.listener import ControlListener
 from fakeserver.control.registry import Registry, RegistryEntry
 from fakeserver.deployment.garbage import collect_when_idle
@@ -173,13 +174,19 @@ async def serve(spec: ClusterSpec | Scenario, serving: Serving) -> None:
             to_stderr(line)
         await stop.wait()
         if not isinstance(spec, ClusterSpec):
-            _tell_verdict(cluster, aloud=serving.tells_verdict)
+            _tell_verdict(cluster, server_id, aloud=serving.tells_verdict)
 
 
-def _tell_verdict(cluster: Cluster, *, aloud: bool) -> None:
+def _tell_verdict(cluster: Cluster, server_id: str, *, aloud: bool) -> None:
     """Log what became of a scenario; `aloud` for readers as well."""
     verdict = dict(cluster.control.perform("verdict"))
     lines = verdict.pop("lines")
+    if server_id and (not verdict["asExpected"] or verdict["operations"]["errors"]):
+        with suppress(OSError):
+            made = DistantControl(cluster.control.perform).trace_page(server_id)
+            page = Registry().keep_trace(server_id, made)
+            verdict["trace"] = str(page)
+            lines = [*lines, f"  trace: {page}"]
     log = cluster.servers[0].log
     log.write("CONTROL", _VERDICT, "Verdict on the scenario", context="scenario", attr=verdict)
     for line in lines if aloud else ():

@@ -29,6 +29,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _CONTROL: Final = re.compile(r"unix:.+|tcp:[^:]+:\d{1,5}|tcp:\[?[0-9a-fA-F:.]+\]?:\d{1,5}", re.DOTALL)
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
+_MOST_TRACES: Final = 20
 _SOCKET_PATH_MAX: Final = 100
 """The bytes that a path of a Unix socket may have on every system."""
 
@@ -72,6 +73,19 @@ class Registry:
         path = self.folder / f"{id}.sock"
         return path if len(os.fsencode(path)) <= _SOCKET_PATH_MAX else None
 
+    def trace_file(self, id: str) -> Path:  # noqa: A002 - as above
+        """Return the file for the page of a server's run."""
+        return self.folder / f"{id}.html"
+
+    def keep_trace(self, id: str, page: str) -> Path:  # noqa: A002 - as above
+        """Keep the page of a run, with the newest of others; return its path. Raises `OSError`."""
+        path = self.trace_file(id)
+        write_whole(path, page, mode=_PRIVATE_FILE)
+        newest = sorted(self.folder.glob("*.html"), key=lambda each: each.stat().st_mtime_ns, reverse=True)
+        for each in newest[_MOST_TRACES:]:
+            each.unlink(missing_ok=True)
+        return path
+
     def prepare(self) -> None:
         """Make the folder, for its owner alone. Raises `OSError`."""
         self.folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -88,9 +102,10 @@ class Registry:
                 path.unlink(missing_ok=True)
 
     def discard(self, id: str) -> None:  # noqa: A002 - as above
-        """Remove everything of an entry, its log too."""
+        """Remove everything of an entry, its log and its page too."""
         self.remove(id)
         self.log_file(id).unlink(missing_ok=True)
+        self.trace_file(id).unlink(missing_ok=True)
 
     def read(self, id: str) -> RegistryEntry | None:  # noqa: A002 - as above
         """Return an entry; None where there is none that can be read."""

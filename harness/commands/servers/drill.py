@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -21,7 +21,7 @@ from harness.report.outputs import writing
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fakeserver.control.control import DistantControl
@@ -139,7 +139,8 @@ def _ended(
     telling: Telling, html: Path | None, words: Sequence[str], summary: Summary, control: DistantControl
 ) -> int:
     """Tell how the drill ended, and return the exit code."""
-    code, verdict = summary.exit_code, control.verdict()
+    code = summary.exit_code
+    verdict: Mapping[str, Any] = control.verdict()
     if summary.refused_nothing_for_want_of_operations and verdict["asExpected"]:
         verdict = {**verdict, "asExpected": False, "reason": "no operation came, so that none was refused"}
     judged = telling.code(code, verdict, judges=True)

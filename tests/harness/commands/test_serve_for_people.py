@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ from terminals import at_a_terminal
 
 from fakeserver.cli.running import errors_only, link, told
 from fakeserver.control.client import ServerStatus
-from fakeserver.control.registry import RegistryEntry
+from fakeserver.control.registry import Registry, RegistryEntry
 from harness.commands.servers import background as opening
 from harness.commands.servers.background import row
 from harness.running.result import ExitCode
@@ -19,6 +20,14 @@ from harness.running.result import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
+NEVER = """\
+pushbackd: "1.0"
+description: An insert that nobody sends would fail.
+deployment: { topology: single }
+rules:
+  - when: { command: insert }
+    then: [{ error: 462 }]
+"""
 PAGE = "http://127.0.0.1:8080/#token=x"
 
 
@@ -45,6 +54,31 @@ def test_who_asks_for_the_log_gets_it(tmp_path: Path) -> None:
         until=lambda text: "\nmongodb://" in text,
     )
     assert '"msg": "Waiting for connections"' in heard.text or '"msg":"Waiting for connections"' in heard.text
+
+
+@pytest.mark.slow
+def test_a_scenario_of_which_something_never_happened_ends_with_a_page_of_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "never.yml"
+    file.write_text(NEVER)
+    heard = at_a_terminal(
+        *("serve", "--scenario", str(file), "--id", "shop"),
+        variables={"PUSHBACKD_HOME": str(tmp_path / "home")},
+        until=lambda text: "Ctrl-C" in text,
+    )
+    page = tmp_path / "home" / "shop.html"
+    assert "never met: rule rule1 (command: insert)" in heard.text
+    assert f"  trace: {page}" in heard.text
+    assert "shop: not as expected" in page.read_text()
+
+
+def test_of_the_pages_of_runs_the_newest_are_kept(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    for number in range(25):
+        os.utime(registry.keep_trace(f"s{number}", "page"), (number, number))
+    assert registry.trace_file("s24").read_text() == "page"
+    assert len(list(tmp_path.iterdir())) == 20
+    registry.discard("s24")
+    assert not registry.trace_file("s24").exists()
 
 
 @pytest.mark.parametrize(("term", "is_link"), [("xterm-256color", True), ("dumb", False), ("linux", False)])
