@@ -218,7 +218,7 @@ class Executor:
 
         The connection is still checked out: pools are cleared before it goes back.
         """
-        connection = lease.connection
+        connection = run.connection = lease.connection
         try:
             document = await self._exchange(run, connection)
         except DriverError as error:

@@ -12,6 +12,7 @@ from driver.sdam.selection import Selector
 if TYPE_CHECKING:
     from bson import Int64
 
+    from driver.cmap.connection import Connection
     from driver.cmap.pool import Lease
     from driver.operations.base import Command, Operation
     from driver.policy.deadline import Deadline
@@ -60,6 +61,8 @@ class Run:
     """What is sent, from the selection of the first server on."""
     server: ServerDescription | None = None
     """The server of the attempt under way; None until one is selected."""
+    connection: Connection | None = None
+    """The connection of the last attempt; None until one is checked out."""
     retries_writes: bool = False
     """Whether it is a retryable write: decided when the first server is selected, and for good."""
     transaction_number: Int64 | None = None

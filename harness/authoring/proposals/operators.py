@@ -452,6 +452,7 @@ def _on_its_own(place: Place, node: ast.stmt) -> bool:
 _COUNTERS: Final[Mapping[str, str]] = {
     "client": "{Executor}, None",
     "session": "{Run}.session, None",
+    "connection": "{Run}.connection, None",
     "server": "{Executor}, {Run}.server and {Run}.server.address",
 }
 """What a wrong driver may count by, of the classes that know it: who keeps the count, and its key there."""
@@ -467,7 +468,7 @@ def _counted_by(owner, key, counts={}):
 
 
 def _counts(place: Place) -> Iterator[Variant]:
-    """Yield retries counted by client, session or server, where the rule counts those of an operation."""
+    """Yield retries counted by client, session, connection or server, where the rule counts those of an operation."""
     for node in place.new():
         function = place.function_of(node)
         if not isinstance(node, ast.expr) or not _counts_attempts(node) or function is None:

@@ -68,6 +68,7 @@ ONCE = patch(f'if operation.name == "getMore" and run.state.attempt >= 1:\n    r
         "one of the conditions is enough: `operation.name == 'getMore' and run.state.attempt >= 1`",
         "counted by client, not by operation",
         "counted by session, not by operation",
+        "counted by connection, not by operation",
         "counted by server, not by operation",
         "only on sharded clusters",
         "only on replica sets",
