@@ -130,3 +130,25 @@ def drop(cluster: Cluster, ns: Namespace) -> None:
     cluster.oplog.append((Written(Namespace(ns.db, "$cmd"), change, dropped.uuid, detail=detail),))
     for node in cluster.servers:
         node.cursors.invalidate(ns, CommandError(ErrorCode.QUERY_PLAN_KILLED, "collection dropped"))
+
+
+def rename(cluster: Cluster, ns: Namespace, to: Namespace) -> None:
+    """Give a collection another name: its change streams end, and its cursors answer 175 QueryPlanKilled.
+
+    Raises `CommandError` where the name is taken, and while an open transaction uses the collection, for
+    whose end the command of a client would wait.
+    """
+    catalog = cluster.catalog
+    collection = catalog.get(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"there is no collection {ns}")
+    if catalog.get(to) is not None:
+        raise CommandError(ErrorCode.NAMESPACE_EXISTS, f"there is a collection {to} already")
+    if cluster.transactions.blocks([str(ns), str(to)]):
+        raise CommandError(ErrorCode.WRITE_CONFLICT, f"an open transaction uses {ns}")
+    catalog.rename(ns, to)
+    entry = {"renameCollection": str(ns), "to": str(to), "stayTemp": False}
+    change = Changed(None, entry)
+    cluster.oplog.append((Written(Namespace(ns.db, "$cmd"), change, collection.uuid, detail={}),))
+    for node in cluster.servers:
+        node.cursors.invalidate(ns, CommandError(ErrorCode.QUERY_PLAN_KILLED, "collection renamed"))

@@ -104,6 +104,14 @@ class Methods(ServerMethods):
         """
         return self.perform("drop", {"namespace": namespace})
 
+    def rename(self, namespace: str, to: str) -> VerbOutcome:
+        """Give a collection another name; its change streams are invalidated.
+
+        namespace: the collection, `database.collection`
+        to: the new name, `database.collection`
+        """
+        return self.perform("rename", {"namespace": namespace, "to": to})
+
     def snapshot(self, name: str) -> VerbOutcome:
         """Keep all data as they are now, under a name.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from harness.hunt.places import Request
 
@@ -59,6 +59,8 @@ class Fault:
     """Makes the rule of the request that it strikes, where it depends on that."""
     bytes: Mapping[str, Any] | None = None
     verbs: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    verbs_of: Callable[[Request], Sequence[tuple[str, Mapping[str, Any]]]] | None = None
+    """Makes the verbs of the request that it strikes, where they depend on that."""
     undone_by: tuple[str, Mapping[str, Any]] | None = None
     """The verb that ends it, `UNDONE_AFTER` seconds later."""
     replica_set: bool = False
@@ -80,6 +82,10 @@ class Fault:
     def effects(self, request: Request) -> list[Mapping[str, Any]]:
         """Return the effects of the rule that strikes a request, as `addRule` takes them."""
         return [*self.rule, *([] if self.answer is None else [self.answer(request)])]
+
+    def steps(self, request: Request) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return the verbs that strike a request, in order, as the control performs them."""
+        return [*self.verbs, *([] if self.verbs_of is None else self.verbs_of(request))]
 
 
 def _always(_: Request) -> bool:
@@ -127,6 +133,11 @@ def _watches(request: Request) -> bool:
     return request.name == "getMore" and request.streams
 
 
+def _watches_a_collection(request: Request) -> bool:
+    """Whether it asks a change stream that a renaming ends: one of a collection, and not of a database."""
+    return _watches(request) and request.command.get("collection") != "$cmd.aggregate"
+
+
 def _plain(request: Request) -> bool:
     return not request.streams and _acknowledged(request)
 
@@ -167,6 +178,12 @@ def _lost_in_failover(request: Request) -> Mapping[str, Any]:
     """Return the reply to a write that one member has applied, and lost before others had it."""
     counts = {"n": _size(request)} | ({"nModified": _size(request)} if request.name == "update" else {})
     return {"reply": {**counts, "writeConcernError": _UNREPLICATED}}
+
+
+def _away_and_back(request: Request) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """Return the renamings of the collection that a stream watches: each of them ends the stream."""
+    here, away = request.namespace, f"{request.namespace}_away"
+    return [("rename", {"namespace": here, "to": away}), ("rename", {"namespace": away, "to": here})]
 
 
 _BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
@@ -253,6 +270,16 @@ FAULTS: Final = (
         _never,
         94,
         rule=({"error": 286, "labels": ["NonResumableChangeStreamError"]},),
+    ),
+    Fault(
+        "stream-invalidated",
+        "found its change stream invalidated: its collection was renamed, and got its name back",
+        _watches_a_collection,
+        _never,
+        84,
+        verbs_of=_away_and_back,
+        replica_set=True,
+        may_hang=True,
     ),
     Fault(
         "stream-broken",

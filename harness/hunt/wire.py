@@ -145,7 +145,7 @@ class HuntRecord(WireRecord):
             cluster.control.perform("addRule", {"rule": rule})
         if fault.bytes is not None:
             cluster.control.perform("addFault", {"fault": {**fault.bytes, **only, "times": 1}})
-        for verb, arguments in fault.verbs if first else ():
+        for verb, arguments in fault.steps(request) if first else ():
             cluster.control.perform(verb, arguments)
         if first and fault.undone_by is not None:
             cluster.spawn(_undo(cluster, *fault.undone_by))

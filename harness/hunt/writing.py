@@ -77,7 +77,7 @@ def scenario_of(bug: Bug, baseline: Baseline) -> str:
         count = _number(request, baseline)
         timeline += [
             {"after": f"{count} {request.name} requests", verb: dict(arguments)}
-            for verb, arguments in strike.fault.verbs
+            for verb, arguments in strike.fault.steps(request)
         ]
     document = {
         "pushbackd": "1.0",

@@ -109,6 +109,13 @@ CASES: Final = (
     Case("clearJournal", {}, (PAUSED,)),
     Case("seed", {"namespace": NS, "documents": ORDERS}, result={"inserted": 2}, documents=2),
     Case("drop", {"namespace": NS}, (("seed", {"namespace": NS, "documents": ORDERS}),), documents=0),
+    Case(
+        "rename",
+        {"namespace": NS, "to": "shop.old"},
+        (("seed", {"namespace": NS, "documents": ORDERS}),),
+        result={"namespace": "shop.old"},
+        documents=0,
+    ),
     Case("snapshot", {"name": "empty"}, result={"name": "empty"}),
     Case(
         "restore",
@@ -206,6 +213,7 @@ WRONGS: Final = (
         "seed", {"namespace": NS, "documents": [{"_id": 1}, {"_id": 1}]}, "documents: E11000 duplicate key"
     ),
     Wrong("drop", {"namespace": "shop.ordres"}, "namespace: unknown namespace 'shop.ordres'"),
+    Wrong("rename", {"namespace": "shop.ordres", "to": "shop.old"}, "namespace: unknown namespace"),
     Wrong("restore", {"name": "full"}, "name: unknown snapshot 'full'"),
     Wrong("certificate", {"which": "expird"}, "which: unknown value 'expird'; did you mean 'expired'?"),
     Wrong("certificate", {"which": "expired"}, "this deployment has no TLS"),

@@ -71,6 +71,18 @@ def _drop(subject: Subject, *, namespace: str) -> Document:
     return {"dropped": [str(ns) for ns in wanted]}
 
 
+def _rename(subject: Subject, *, namespace: str, to: str) -> Document:
+    catalog = subject.cluster.catalog
+    names = {str(each.ns) for each in catalog if not each.is_view}
+    if namespace not in names:
+        raise unknown("namespace", namespace, names, path=("namespace",))
+    try:
+        data.rename(subject.cluster, _parsed(namespace), _parsed(to, "to"))
+    except CommandError as error:
+        raise ControlError(error.message, path=("to",)) from error
+    return {"namespace": to}
+
+
 def _snapshot(subject: Subject, *, name: str) -> Document:
     taken = subject.part(Snapshots).kept[name] = data.take(subject.cluster)
     return {"name": name, "collections": taken.collections, "documents": taken.documents}
@@ -84,10 +96,10 @@ def _restore(subject: Subject, *, name: str) -> Document:
     return {"name": name, "collections": kept[name].collections, "documents": kept[name].documents}
 
 
-def _parsed(namespace: str) -> Namespace:
+def _parsed(namespace: str, name: str = "namespace") -> Namespace:
     ns = Namespace.parse(namespace)
     if not ns.db or not ns.collection:
-        raise ControlError(f"{namespace!r} is no namespace; write database.collection", path=("namespace",))
+        raise ControlError(f"{namespace!r} is no namespace; write database.collection", path=(name,))
     return ns
 
 
@@ -109,6 +121,15 @@ VERBS: Final = (
         "Drop a collection, or all of a database, for good unless a snapshot has it.",
         undone_by="restore",
         example="data drop shop.orders",
+    ),
+    Verb(
+        "rename",
+        "data rename",
+        (_NAMESPACE, Argument("to", Kind.TEXT, "the new name, `database.collection`")),
+        _rename,
+        "Give a collection another name; its change streams are invalidated.",
+        undone_by="rename",
+        example="data rename shop.orders shop.orders_of_may",
     ),
     Verb(
         "snapshot",

@@ -74,6 +74,40 @@ def test_a_change_stream_sees_what_is_seeded_and_dropped() -> None:
     play(scenario)
 
 
+def test_a_rename_invalidates_the_change_streams_of_the_collection_and_its_documents_stay() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, control = await deployment.connect(), deployment.cluster.control
+        control.seed("shop.orders", {"_id": 1})
+        watch = {"aggregate": "orders", "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"}
+        cursor = (await talker.ok(watch))["cursor"]["id"]
+        control.rename("shop.orders", "shop.away")
+        more = {"getMore": cursor, "collection": "orders", "$db": "shop"}
+        last = (await talker.ok(more))["cursor"]
+        assert [each["operationType"] for each in last["nextBatch"]] == ["rename", "invalidate"]
+        assert last["id"] == 0
+        control.rename("shop.away", "shop.orders")
+        assert _ids(deployment) == [1]
+        after = {"$changeStream": {"startAfter": last["nextBatch"][-1]["_id"]}}
+        again = (await talker.ok(watch | {"pipeline": [after]}))["cursor"]
+        assert [each["operationType"] for each in again["firstBatch"]] == ["rename", "invalidate"]
+
+    play(scenario)
+
+
+def test_a_collection_that_a_transaction_uses_and_a_name_that_is_taken_are_no_renames() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, control = await deployment.connect(), deployment.cluster.control
+        control.seed("db.c", {"_id": 1})
+        control.seed("db.d", {"_id": 1})
+        with pytest.raises(ControlError, match=r"to: there is a collection db\.d already"):
+            control.rename("db.c", "db.d")
+        await talker.ok(retryable_insert(2, txn_number=1, startTransaction=True, autocommit=False))
+        with pytest.raises(ControlError, match=r"to: an open transaction uses db\.c"):
+            control.rename("db.c", "db.e")
+
+    play(scenario)
+
+
 def test_a_document_that_a_transaction_writes_is_not_seeded() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, control = await deployment.connect(), deployment.cluster.control

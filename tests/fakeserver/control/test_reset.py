@@ -250,6 +250,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "setFailPoint": {"name": "failCommand", "data": FIND_FAILS},
     "seed": {"namespace": ORDERS, "documents": [{"_id": 8}]},
     "drop": {"namespace": ORDERS},
+    "rename": {"namespace": ORDERS, "to": "shop.old"},
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hunted import INSERT, PAY, asked, baseline, outcome
 
+import fakeserver
 from harness.hunt import memory
 from harness.hunt.faults import BY_NAME, FAULTS
 from harness.hunt.findings import Trial
@@ -108,6 +109,32 @@ def test_a_scenario_strikes_the_request_by_its_number_among_those_of_its_command
     failed = outcome("error", PAY, contents={})
     text = scenario_of(grouped([Trial(1, failed, judge(baseline(), failed))])[0], baseline())
     assert '"when": {"command": "insert", "nth": 1, "appName": "shop", "namespace": "shop.payments"}' in text
+
+
+def test_a_stream_of_a_collection_is_invalidated_by_renaming_that_and_a_stream_of_a_database_is_not() -> None:
+    fault = BY_NAME["stream-invalidated"]
+    more = asked(INSERT, 1)
+    more.command, more.streams = {"getMore": 1, "collection": "orders", "$db": "shop"}, True
+    assert fault.applies(more)
+    assert [(verb, each["namespace"], each["to"]) for verb, each in fault.steps(more)] == [
+        ("rename", "shop.orders", "shop.orders_away"),
+        ("rename", "shop.orders_away", "shop.orders"),
+    ]
+    more.command = {**more.command, "collection": "$cmd.aggregate"}
+    assert not fault.applies(more)
+
+
+def test_a_scenario_of_an_invalidated_stream_renames_its_collection(tmp_path: Path) -> None:
+    from harness.hunt.findings import grouped  # noqa: PLC0415
+    from harness.hunt.judging import judge  # noqa: PLC0415
+
+    known, failed = baseline(), outcome("stream-invalidated", contents={})
+    more = known.places[INSERT]
+    more.command, more.streams = {"getMore": 1, "collection": "orders", "$db": "shop"}, True
+    bugs = grouped([Trial(1, failed, judge(known, failed))])
+    file = tmp_path / "kept.yml"
+    file.write_text(scenario_of(bugs[0], known))
+    assert [step.verb for step in fakeserver.load_scenario(file).timeline] == ["rename", "rename"]
 
 
 def test_the_effect_of_a_fault_is_that_of_the_request_which_it_strikes() -> None:

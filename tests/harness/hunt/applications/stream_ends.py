@@ -20,11 +20,16 @@ async def follow(db, ready):
                 token = token or stream.resume_token
                 ready.set()
                 async for event in stream:
+                    if event["operationType"] != "insert":
+                        continue
                     number = event["documentKey"]["_id"]
                     await db.found.replace_one({"_id": number}, {"words": 3}, upsert=True)
                     token = stream.resume_token
                     if number == ARTICLES - 1:
                         return
+                token = stream.resume_token
+            if PLANTED:
+                return
         except PyMongoError:
             if PLANTED:
                 return
