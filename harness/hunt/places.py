@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.rules.rule import Attempts, OperationAttempt
-from harness.hunt.shapes import namespace_of, shape_of
+from harness.hunt.shapes import ids_of, namespace_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -102,6 +102,16 @@ class Request:
         return namespace_of(self.command)
 
     @property
+    def session(self) -> bytes | None:
+        """The id of its session, None without one; another one in every run."""
+        return _session(self.command)
+
+    @property
+    def documents(self) -> frozenset[tuple[str, str]]:
+        """The documents that it names by their `_id`, each with its collection."""
+        return frozenset((self.namespace, repr(each)) for each in ids_of(self.command))
+
+    @property
     def in_transaction(self) -> bool:
         """Whether it is a statement of a transaction; commit and abort are none."""
         return "autocommit" in self.command and self.name not in _ENDS
@@ -181,7 +191,7 @@ class Namer:
             return None
         client = self._clients.setdefault(connection, _Client())
         attempt = self._attempts.of(
-            name, command, session=_session(command, connection), txn_number=command.get("txnNumber")
+            name, command, session=_session(command) or connection, txn_number=command.get("txnNumber")
         )
         place = self._operations.get(attempt.number)
         if place is None:
@@ -218,7 +228,7 @@ class Namer:
 
     def _shape(self, command: Mapping[str, Any]) -> str:
         name = next(iter(command))
-        key = (_session(command, 0), command.get("txnNumber"))
+        key = (_session(command) or 0, command.get("txnNumber"))
         if name in _ENDS:
             return f"{name} of {self._begun_by.get(key, 'nothing')}"
         if name == "getMore":
@@ -239,9 +249,9 @@ class Namer:
         return bool(isinstance(pipeline, list) and pipeline and "$changeStream" in pipeline[0])
 
 
-def _session(command: Mapping[str, Any], connection: int) -> Hashable:
+def _session(command: Mapping[str, Any]) -> bytes | None:
     lsid = command.get("lsid")
-    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else connection
+    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
 
 
 def _puts_out(command: Mapping[str, Any]) -> bool:

@@ -44,7 +44,9 @@ _FEW: Final = 8
 _LATER: Final = 30
 """What a trial loses for each place of the same shape that comes before its own."""
 _NEAR: Final = 3
-"""A pair's second place is among so many that follow the first."""
+"""So many places are near one that they follow."""
+_BONDS: Final = 3
+"""What two places may have in common: to be near, of one session, of one document."""
 _IN_PAIRS: Final = frozenset(
     {"error", "unacknowledged", "lost-reply", "conflict", "cursor-lost", "stream-broken"}
 )
@@ -112,6 +114,8 @@ def pairs(
     """Yield pairs of faults, once every single one was tried: first within recoveries, then near ones.
 
     A place that no clean run has belongs to the recovery from a fault: what compensates, or tries again.
+    Among the others those come first that have most in common with the first place: it is just before them,
+    in their session, and about one document with them.
     """
     held = [trial for trial in tried if trial.judgement.reached and not trial.judgement.findings]
     strong = [fault for fault in faults if fault.name in _IN_PAIRS]
@@ -119,14 +123,38 @@ def pairs(
         new = {each.place: each for each in trial.outcome.requests if each.place not in baseline.places}
         for place, request in new.items():
             yield from _with(trial.strikes, place, request, strong, facts)
-    places = list(baseline.places)
-    for trial in held:
-        first = trial.strikes[0]
-        if len(trial.strikes) > 1 or first.fault.name not in _IN_PAIRS or first.place not in baseline.places:
-            continue
-        at = places.index(first.place)
-        for place in places[at + 1 : at + 1 + _NEAR]:
-            yield from _with(trial.strikes, place, baseline.places[place], strong, facts)
+    again = [
+        trial
+        for trial in held
+        if len(trial.strikes) == 1
+        and trial.strikes[0].fault.name in _IN_PAIRS
+        and trial.strikes[0].place in baseline.places
+    ]
+    bonds = {trial.strikes[0].place: _bonds(baseline.places, trial.strikes[0].place) for trial in again}
+    for shared in range(_BONDS, 0, -1):
+        for trial in again:
+            for place in bonds[trial.strikes[0].place][shared]:
+                yield from _with(trial.strikes, place, baseline.places[place], strong, facts)
+
+
+def _bonds(places: Mapping[Place, Request], first: Place) -> dict[int, list[Place]]:
+    """Return the places behind one, by how much they have in common with it, the nearest first.
+
+    Drivers lend a session to one operation after the other, so requests of one session are those of one
+    thread or task; where there is only one, its session says nothing.
+    """
+    found: dict[int, list[Place]] = {number: [] for number in range(_BONDS + 1)}
+    behind = iter(places)
+    while next(behind) != first:
+        pass
+    request = places[first]
+    sessions = len({each.session for each in places.values()})
+    for distance, place in enumerate(behind, 1):
+        other = places[place]
+        shared = (distance <= _NEAR) + bool(request.documents & other.documents)
+        shared += sessions > 1 and request.session is not None and request.session == other.session
+        found[shared].append(place)
+    return found
 
 
 def _with(

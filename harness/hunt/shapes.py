@@ -55,6 +55,13 @@ def namespace_of(command: Mapping[str, Any]) -> str:
     return f"{db}.{target}" if isinstance(target, str) else str(db)
 
 
+def ids_of(command: Mapping[str, Any]) -> list[Any]:
+    """Return the values of `_id` by which a command names documents: those that it inserts, and asks for."""
+    named = [*command.get("documents", ()), command.get("filter"), command.get("query")]
+    named += [each.get("q") for name in ("updates", "deletes") for each in command.get(name, ())]
+    return [each["_id"] for each in named if hasattr(each, "items") and "_id" in each]
+
+
 def _entry(key: str, value: Any, depth: int) -> str:
     inner = document_shape(value, depth - 1) if hasattr(value, "items") and _is_telling(key, value) else ""
     return f"{key}: {inner}" if inner else key

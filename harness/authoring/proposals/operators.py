@@ -468,7 +468,7 @@ def _counted_by(owner, key, counts={}):
 
 
 def _counts(place: Place) -> Iterator[Variant]:
-    """Yield retries counted by client, session, connection or server, where the rule counts those of an operation."""
+    """Yield retries counted by what outlives an operation, where the rule counts those of one."""
     for node in place.new():
         function = place.function_of(node)
         if not isinstance(node, ast.expr) or not _counts_attempts(node) or function is None:

@@ -87,6 +87,35 @@ def test_pairs_begin_within_the_recovery_from_the_first_fault() -> None:
     assert any(each[1].place == PAY for each in found)
 
 
+def test_pairs_begin_with_places_that_share_nearness_session_and_document() -> None:
+    ours, others = {"id": b"1"}, {"id": b"2"}
+    commands = {
+        "first": {"insert": "orders", "documents": [{"_id": 7}], "lsid": ours},
+        "near": {"insert": "log", "documents": [{"_id": 7}], "lsid": others},
+        "near, of its document": {
+            "update": "orders",
+            "updates": [{"q": {"_id": 7}, "u": {}}],
+            "lsid": others,
+        },
+        "near, of its session": {"insert": "log", "documents": [{"_id": 8}], "lsid": ours},
+        "far": {"insert": "log", "documents": [{"_id": 9}], "lsid": others},
+        "far, of its session": {"insert": "log", "documents": [{"_id": 10}], "lsid": ours},
+        "far, of both": {"delete": "orders", "deletes": [{"q": {"_id": 7}}], "lsid": ours},
+    }
+    places = {}
+    for name, command in commands.items():
+        place = INSERT.__class__("shop", name, 1)
+        places[place] = asked(INSERT, 1)
+        places[place].place, places[place].command = place, {**command, "$db": "shop", "txnNumber": 1}
+    known = replace(baseline(), places=places)
+    held = outcome("error", next(iter(places)), requests=[])
+    found = pairs(known, [Trial(1, held, Judgement())], FACTS, [BY_NAME["error"]])
+    assert [second.place.shape for _, second in found] == [
+        *("near, of its document", "near, of its session", "far, of both"),
+        *("near", "far, of its session"),
+    ]
+
+
 def test_a_hunt_begins_with_what_failed_and_ends_with_what_held(tmp_path: Path) -> None:
     strikes = [(Strike(BY_NAME[name], INSERT),) for name in ("error", "slow", "lost-reply")]
     remembered = {memory.text_of(strikes[0]): "held", memory.text_of(strikes[2]): "failed"}
