@@ -5,6 +5,7 @@
     faults       the faults: at which places each applies, and whether a right client masks it
     wire         the record of a trial, which strikes the requests that are meant
     program      the command as a process
+    addresses    an address of its own for each deployment
     trial        one run of the command against a deployment of its own
     documents    the final documents, up to ids and times, and what the oplog applied
     baseline     the clean runs: what is the same in all of them

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.storage.port.engine import Query
 from fakeserver.storage.port.oplog import OpTime
+from harness.hunt.addresses import at_its_own
 from harness.hunt.documents import SPARED, net_changes
 from harness.hunt.faults import OUTAGE_SECONDS
 from harness.hunt.wire import HuntRecord
@@ -99,7 +100,7 @@ def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int) 
     """Run the command once. Raises `OSError` where it cannot start, and what went wrong in the record."""
     record = recording()
     record.outage = setting.outage
-    with BackgroundCluster(setting.started, network=record) as server:
+    with BackgroundCluster(at_its_own(setting.started), network=record) as server:
         server.call(lambda: _begin(record, server.cluster, strikes))
         variables = {**setting.variables, VARIABLE: server.uri, NUMBER_VARIABLE: str(number)}
         ended, restarts = setting.programs.run(variables, limit), 0
