@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.findings import Bug, Trial, grouped
-from harness.hunt.judging import Judgement, judge
+from harness.hunt.judging import judge
 from harness.hunt.memory import ordered
 from harness.hunt.planning import pairs, singles
 from harness.hunt.program import now
@@ -23,6 +23,7 @@ from mongowire.system import SeededRng
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from harness.hunt.judgement import Judgement
     from harness.hunt.planning import Facts
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import Strike

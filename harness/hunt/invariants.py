@@ -6,7 +6,9 @@
       - {name: no order is unpaid, collection: shop.orders, find: {paid: false}, count: 0}
       - {name: books, python: checks.py:books}
     succeeds: true
+    truthful: true
     within: 20s
+    waits: 3s
     ignore: [shop.log]
 
 A Python function gets the documents by namespace, and returns what is wrong, or raises `AssertionError`.
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     Check = Callable[[Contents], str | None]
 
-_FIELDS: Final = ("invariants", "succeeds", "within", "ignore")
+_FIELDS: Final = ("invariants", "succeeds", "truthful", "within", "waits", "ignore")
 _FORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "sum": ("sum", "equals"),
     "unique": ("collection", "unique"),
@@ -49,11 +51,17 @@ _FORMS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Invariants:
-    """What must hold. `succeeds`: the command must, whatever the fault; `within`: it must end by then."""
+    """What must hold. `succeeds`: the command must, whatever the fault; `within`: it must end by then.
+
+    `truthful`: it reports an error only where something is missing; `waits`: so much longer than the slowest
+    clean run it may take.
+    """
 
     checks: tuple[tuple[str, Check], ...] = ()
     succeeds: bool = False
+    truthful: bool = False
     within: float | None = None
+    waits: float | None = None
     ignore: frozenset[str] = field(default_factory=frozenset)
     """Collections, and fields of collections, that are not compared with a clean run."""
 
@@ -69,13 +77,20 @@ def read(path: Path) -> Invariants:
     """Read a file of invariants. Raises `DocumentError` that names line and field."""
     root = reader.read(path)
     _known(root, _FIELDS)
-    within, succeeds, ignore = root.get("within"), root.get("succeeds"), root.get("ignore")
     return Invariants(
         tuple(_check(each, path) for each in _elements(root.get("invariants"))),
-        bool(succeeds is not None and _read(succeeds, arguments.flag)),
-        None if within is None else _read(within, arguments.duration),
-        frozenset(str(each.value) for each in _elements(ignore)),
+        succeeds=bool(_asked(root, "succeeds", arguments.flag)),
+        truthful=bool(_asked(root, "truthful", arguments.flag)),
+        within=_asked(root, "within", arguments.duration),
+        waits=_asked(root, "waits", arguments.duration),
+        ignore=frozenset(str(each.value) for each in _elements(root.get("ignore"))),
     )
+
+
+def _asked(root: Marked, name: str, read_value: Callable[[Any], Any]) -> Any:
+    """Return the value of a field, None where the file has none."""
+    found = root.get(name)
+    return None if found is None else _read(found, read_value)
 
 
 def _check(entry: Marked, path: Path) -> tuple[str, Check]:

@@ -10,21 +10,21 @@ Rules, each a function from the case to the findings that it makes:
     applied twice    it reports an error, and has done more than a clean run does
     left open        transactions or cursors that a clean run does not leave
     storms           requests without a growing wait, connections without end
+    denied           it reports an error, though it was told that all was done in the end
+    waits            a fault that nobody need notice lets the user wait too long
     invariants       what the user said must hold
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.hunt.documents import canonical
 from harness.hunt.faults import OUTAGE_SECONDS, Reach
+from harness.hunt.judgement import Case, Finding, Judgement, Kind, Step
 from harness.hunt.wire import attempts_of
-from mongowire.codes import Category, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,130 +49,37 @@ _PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-lo
 _STEPS_BEFORE: Final = 6
 _STEPS_AFTER: Final = 60
 _FOR_GOOD: Final = "outage-for-good"
+_WAITS_FACTOR: Final = 3
+_WAITS_MORE: Final = 5.0
+"""A multiple of the slowest clean run, for a loaded machine, and seconds beside it: four times what a fault
+and a driver take."""
+_ASSERTIONS: Final = ("AssertionError", "assert ", "Failed:")
 _FOR_EVER: Final = 20
 """So many failures of one operation, and no end of them."""
 _POLLS: Final = 5
 """So many requests of one name in a clean run, most of them with nothing found, are those of a worker."""
 
 
-class Kind(Enum):
-    """The kinds of findings; the value is its heading."""
-
-    HANG = "the command hangs"
-    STANDSTILL = "the command stands still, and fails in the end"
-    FAILS = "an error that a right client masks reaches the user"
-    WORKER = "a worker ends for good"
-    DOCUMENTS = "the command succeeds, and the documents are other ones"
-    OUTPUT = "the command succeeds, and says something else"
-    TWICE = "something is applied twice"
-    TRANSACTION = "a transaction is left open"
-    CURSOR = "a cursor is left open"
-    RETRY_STORM = "a retry storm"
-    CONNECTION_STORM = "a connection storm"
-    INVARIANT = "an invariant is broken"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that a trial did wrong. `about` are the collections or the invariant, for the grouping."""
-
-    kind: Kind
-    words: str
-    about: tuple[str, ...] = ()
-
-
-class Step(NamedTuple):
-    """A request as a row of a trace. `at` is in seconds from the first one of the run."""
-
-    at: float
-    place: str
-    attempt: int
-    fault: str
-    answer: str
-    is_ok: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What was found of a trial; `notes` are no bugs."""
-
-    findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
-    reached: bool = True
-    reported: bool = False
-    """The command told its user of the fault, by its exit code."""
-    story: tuple[str, ...] = ()
-    """What happened from the fault on, a sentence each."""
-    trace: tuple[Step, ...] = ()
-    """The requests around the faults, in order."""
-
-    @property
-    def status(self) -> str:
-        """The word for the matrix."""
-        if not self.reached:
-            return "not reached"
-        if self.findings:
-            return "failed"
-        return "reported" if self.reported else "held"
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    baseline: Baseline
-    outcome: Outcome
-    invariants: Invariants | None
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether a right client masks all of the faults that were met."""
-        faults = {strike.fault.name: strike.fault for strike in self.outcome.strikes}
-        struck = self.outcome.struck
-        first = {request.operation: request for request in reversed(struck)}
-        masked = all(faults[each.struck].masked(each) for each in first.values())
-        return masked and not self._reached_others
-
-    @property
-    def _reached_others(self) -> bool:
-        """Whether a failover that a fault made failed another request as well, and one that is not retried.
-
-        PyMongo sends a write without its transaction number if the server became unknown to it between the
-        choice of the server and the checkout: writes side by side meet a step-down in this way.
-        """
-        return any(
-            is_in((each.reply or {}).get("code", 0), Category.NOT_PRIMARY)
-            and not (each.is_retried or each.in_transaction)
-            for each in self.outcome.requests
-            if not each.struck
-        )
-
-    @property
-    def may_hang(self) -> bool:
-        return any(strike.fault.may_hang for strike in self.outcome.strikes)
-
-    @property
-    def succeeded(self) -> bool:
-        return self.outcome.code == self.baseline.code
-
-
 def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = None) -> Judgement:
     """Return what is wrong with a trial."""
     if len(outcome.unreached) == len(outcome.strikes):
         return Judgement(reached=False)
-    case = _Case(baseline, outcome, invariants)
+    case = Case(baseline, outcome, invariants)
     if outcome.code is None and case.may_hang and not _must_answer(invariants) and not _tries_for_ever(case):
         return Judgement(notes=("it waits without a time limit for what never comes",))
     if outcome.code is None and outcome.left > _QUIET and not _must_answer(invariants):
         return Judgement(notes=("it has closed all of its connections, and does not end",))
     found = tuple(finding for rule in _RULES for finding in rule(case))
     steps = tuple(trace(outcome)) if found else ()
-    return Judgement(found, reported=not case.succeeded, story=tuple(story(baseline, outcome)), trace=steps)
+    said = tuple(story(baseline, outcome))
+    return Judgement(found, reported=not case.succeeded, denied=case.is_denied, story=said, trace=steps)
 
 
 def _must_answer(invariants: Invariants | None) -> bool:
     return invariants is not None and invariants.within is not None
 
 
-def _hangs(case: _Case) -> Iterator[Finding]:
+def _hangs(case: Case) -> Iterator[Finding]:
     outcome = case.outcome
     if outcome.code is None:
         yield Finding(
@@ -182,7 +89,7 @@ def _hangs(case: _Case) -> Iterator[Finding]:
         )
 
 
-def _tries_for_ever(case: _Case) -> bool:
+def _tries_for_ever(case: Case) -> bool:
     """Return whether a command that did not end was still trying what had failed again and again.
 
     Whoever asks again and again in a clean run already, as a worker does, and whoever waits longer each time,
@@ -197,7 +104,7 @@ def _tries_for_ever(case: _Case) -> bool:
     return usual < _POLLS and not _grows(waits)
 
 
-def _stands_still(case: _Case) -> Iterator[Finding]:
+def _stands_still(case: Case) -> Iterator[Finding]:
     """Find a fault that passed at once, and a command that failed long after it.
 
     While an outage lasts, or nobody answers, waiting is what a client should do.
@@ -216,7 +123,7 @@ def _stands_still(case: _Case) -> Iterator[Finding]:
         yield Finding(Kind.STANDSTILL, f"{after}: {ended}")
 
 
-def _fails(case: _Case) -> Iterator[Finding]:
+def _fails(case: Case) -> Iterator[Finding]:
     outcome = case.outcome
     if outcome.code is None or case.succeeded:
         return
@@ -227,7 +134,7 @@ def _fails(case: _Case) -> Iterator[Finding]:
         yield Finding(Kind.WORKER, f"exit code {outcome.code}: {_last_error(outcome)}")
 
 
-def _is_worker(case: _Case) -> bool:
+def _is_worker(case: Case) -> bool:
     """Return whether the command is a worker that one passing fault has ended: it had asked again and again.
 
     A fault that passes is one that says nothing about the request: of the network, of overload.
@@ -254,7 +161,7 @@ def _is_empty(reply: Mapping[str, Any]) -> bool:
     return isinstance(cursor, dict) and not (cursor.get("firstBatch") or cursor.get("nextBatch"))
 
 
-def _other_documents(case: _Case) -> Iterator[Finding]:
+def _other_documents(case: Case) -> Iterator[Finding]:
     if not case.succeeded:
         return
     found = case.baseline.differences(case.outcome)
@@ -262,14 +169,14 @@ def _other_documents(case: _Case) -> Iterator[Finding]:
         yield Finding(Kind.DOCUMENTS, "; ".join(map(str, found)), tuple(each.namespace for each in found))
 
 
-def _other_output(case: _Case) -> Iterator[Finding]:
+def _other_output(case: Case) -> Iterator[Finding]:
     if not case.succeeded or case.baseline.differences(case.outcome):
         return
     if missing := case.baseline.missing_lines(case.outcome):
         yield Finding(Kind.OUTPUT, f"it did not write {missing[0]!r}", ("output",))
 
 
-def _twice(case: _Case) -> Iterator[Finding]:
+def _twice(case: Case) -> Iterator[Finding]:
     """Find what went beyond a clean run that reports an error; what is missing there was reported."""
     if case.succeeded:
         return
@@ -294,7 +201,7 @@ def _twice(case: _Case) -> Iterator[Finding]:
             )
 
 
-def _left_open(case: _Case) -> Iterator[Finding]:
+def _left_open(case: Case) -> Iterator[Finding]:
     outcome, clean = case.outcome, case.baseline
     if not case.succeeded:
         return
@@ -306,7 +213,7 @@ def _left_open(case: _Case) -> Iterator[Finding]:
         yield Finding(Kind.CURSOR, f"{outcome.open_cursors} when the command had ended")
 
 
-def _retry_storm(case: _Case) -> Iterator[Finding]:
+def _retry_storm(case: Case) -> Iterator[Finding]:
     for strike in case.outcome.strikes:
         if strike.fault.reach is not Reach.SHAPE:
             continue
@@ -330,21 +237,79 @@ def _grows(waits: Sequence[float]) -> bool:
     return sum(waits[-quarter:]) > _GROWTH * sum(waits[:quarter])
 
 
-def _connection_storm(case: _Case) -> Iterator[Finding]:
+def _connection_storm(case: Case) -> Iterator[Finding]:
     clean, now = case.baseline.connections, case.outcome.connections
     if now > clean * _CONNECTIONS_FACTOR + _CONNECTIONS_MORE:
         yield Finding(Kind.CONNECTION_STORM, f"{now} connections, in a clean run {clean}")
 
 
-def _invariants(case: _Case) -> Iterator[Finding]:
+def _denied(case: Case) -> Iterator[Finding]:
+    """Find an error that is reported where the write had happened, and the application knew it.
+
+    A write whose fate stayed unknown may be reported; so may every fault, unless the user has said that
+    errors must be true. An assertion of the command's own is a look at what it did, and no word to its user.
+    """
+    if not case.is_denied:
+        return
+    must = case.invariants is not None and case.invariants.truthful
+    last = _last_error(case.outcome)
+    if must or (_did_it_again(case.outcome) and not last.startswith(_ASSERTIONS)):
+        yield Finding(
+            Kind.DENIED, f"exit code {case.outcome.code}, with the documents of a clean run: {last}"
+        )
+
+
+def _did_it_again(outcome: Outcome) -> bool:
+    """Return whether each write that met a fault came again in its session, and nothing has failed since."""
+    first = min(each.at for each in outcome.struck)
+    later = [each for each in outcome.requests if each.at >= first and not each.struck]
+    return all(each.is_ok for each in later) and all(
+        any(_is_again(each, struck) for each in later) for struck in outcome.struck
+    )
+
+
+def _is_again(request: Request, struck: Request) -> bool:
+    return request.session == struck.session and _statement(request) == _statement(struck)
+
+
+def _statement(request: Request) -> dict[str, Any]:
+    """Return what a request asks for; a commit is of its transaction, any other statement of none."""
+    own = {"lsid"} if request.name == "commitTransaction" else {"lsid", "txnNumber", "startTransaction"}
+    return {
+        name: value for name, value in request.command.items() if name not in own and not name.startswith("$")
+    }
+
+
+def _waits(case: Case) -> Iterator[Finding]:
+    """Find a run that took much longer: than the user allows, or after a fault that a right client masks.
+
+    Such a fault costs its own time, a second at most, and what drivers wait by their specifications: half a
+    second between two looks at a server, and a backoff. The user sees none of it but the time.
+    """
+    outcome, clean = case.outcome, case.baseline.seconds
+    if outcome.code is None:
+        return
+    wished = None if case.invariants is None else case.invariants.waits
+    if wished is None and (not case.succeeded or not case.is_masked):
+        return
+    most = clean * _WAITS_FACTOR + _WAITS_MORE if wished is None else clean + wished
+    if outcome.ended.seconds > most:
+        yield Finding(
+            Kind.WAITS,
+            f"it took {outcome.ended.seconds:.1f} s, and {most:.1f} s are enough: the slowest clean run took"
+            f" {clean:.1f} s",
+        )
+
+
+def _invariants(case: Case) -> Iterator[Finding]:
     if case.invariants is not None and case.outcome.code is not None:
         for name, words in case.invariants.broken(case.outcome):
             yield Finding(Kind.INVARIANT, f"{name}: {words}", (name,))
 
 
-_RULES: Final[tuple[Callable[[_Case], Iterator[Finding]], ...]] = (
+_RULES: Final[tuple[Callable[[Case], Iterator[Finding]], ...]] = (
     *(_hangs, _stands_still, _fails, _other_documents, _other_output, _twice, _left_open),
-    *(_retry_storm, _connection_storm, _invariants),
+    *(_retry_storm, _connection_storm, _denied, _waits, _invariants),
 )
 
 

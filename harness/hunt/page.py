@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from harness.hunt.findings import Bug, Trial
     from harness.hunt.hunting import Report
-    from harness.hunt.judging import Step
+    from harness.hunt.judgement import Step
     from harness.hunt.places import Place
 
 _SIGNS: Final = {"held": "✓", "reported": "!", "failed": "✗", "not reached": "·"}
@@ -129,5 +129,6 @@ def _cell(trial: Trial | None) -> str:
     if trial is None:
         return "<td></td>"
     status = trial.judgement.status
-    title = "; ".join(finding.words for finding in trial.judgement.findings) or status
+    plain = f"{status}, and all had been done" if trial.judgement.denied else status
+    title = "; ".join(finding.words for finding in trial.judgement.findings) or plain
     return f'<td class="{status}" title="{escaped(title)}">{_SIGNS[status]}</td>'

@@ -67,6 +67,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "status": trial.judgement.status,
         "exitCode": trial.outcome.code,
         "seconds": round(trial.outcome.ended.seconds, 3),
+        "denied": trial.judgement.denied,
         "findings": [
             {"kind": each.kind.name.lower(), "text": each.words} for each in trial.judgement.findings
         ],

@@ -82,6 +82,9 @@ def _summary(report: Report) -> Iterator[str]:
         longest = text_of(waiting.longest.strikes)
         yield f"waited longer than without a fault: {times}, most at {longest}"
     yield f"{len(places)} of {len(report.baseline.places)} places tried; {_found(report)}"
+    if denied := [trial for trial in report.trials if trial.judgement.denied]:
+        first = text_of(denied[0].strikes)
+        yield f"an error was reported where all had been done: {len(denied)} trials, first at {first}"
     once = len(report.bugs) - len(report.confirmed)
     if once:
         yield f"{once} more failed once, and never again"

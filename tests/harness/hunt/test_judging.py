@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hunted import CLEAN, INSERT, PAY, asked, baseline, outcome
@@ -12,8 +13,13 @@ from harness.hunt.baseline import BaselineError
 from harness.hunt.documents import Field
 from harness.hunt.faults import BY_NAME
 from harness.hunt.findings import Trial, grouped
-from harness.hunt.judging import Judgement, Kind, judge, story
+from harness.hunt.invariants import Invariants
+from harness.hunt.judgement import Judgement, Kind
+from harness.hunt.judging import judge, story
 from harness.hunt.wire import Strike
+
+if TYPE_CHECKING:
+    from harness.hunt.trial import Outcome
 
 MORE = {**CLEAN, "shop.orders": [{"_id": 1}, {"_id": 2}]}
 FEWER = {**CLEAN, "shop.payments": []}
@@ -72,6 +78,64 @@ def test_a_failover_is_not_masked_if_it_failed_a_write_beside_that_no_driver_sen
 
     assert beside(txnNumber=2) == [Kind.FAILS]
     assert beside() == []
+
+
+def done_again(*, fault: str = "error", again: bool = True, **facts: Any) -> Outcome:
+    """Return a run in which a write met a fault, came again if that is so, and an error was reported."""
+    trial = outcome(fault, code=1, errors="cannot place the order", **facts)
+    trial.requests += [asked(INSERT, 3, at=1.0)] if again else []
+    return trial
+
+
+def denials(trial: Outcome, invariants: Invariants | None = None) -> list[Kind]:
+    return [each.kind for each in judge(baseline(), trial, invariants).findings]
+
+
+def test_an_error_that_is_reported_of_a_write_that_came_again_and_succeeded_is_not_true() -> None:
+    assert denials(done_again()) == [Kind.DENIED]
+    assert denials(done_again(contents=FEWER)) == []
+    moved = done_again()
+    moved.requests[-1].command = {**moved.requests[-1].command, "documents": [{"_id": 2}]}
+    assert denials(moved) == []
+
+
+def test_an_error_of_a_write_whose_fate_is_unknown_is_told_and_a_bug_only_where_errors_must_be_true() -> None:
+    unknown = done_again(fault="lost-replies", again=False)
+    judged = judge(baseline(), unknown)
+    assert (judged.status, judged.denied) == ("reported", True)
+    assert denials(unknown, Invariants(truthful=True)) == [Kind.DENIED]
+    assert not judge(baseline(), done_again(contents=FEWER)).denied
+
+
+def test_a_test_that_fails_by_its_own_assertion_denies_nothing() -> None:
+    trial = done_again()
+    trial.ended = replace(trial.ended, errors="E\nAssertionError: one request was expected")
+    assert denials(trial) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds", "waits", "found"),
+    [
+        ("lost-reply", 7.9, None, []),
+        ("lost-reply", 8.1, None, [Kind.WAITS]),
+        ("error", 60.0, None, []),
+        ("error", 2.9, 2.0, []),
+        ("error", 3.1, 2.0, [Kind.WAITS]),
+    ],
+)
+def test_a_fault_lets_the_user_wait_for_so_long(
+    fault: str, seconds: float, waits: float | None, found: list[Kind]
+) -> None:
+    judged = judge(baseline(), outcome(fault, seconds=seconds), Invariants(waits=waits))
+    assert [each.kind for each in judged.findings] == found
+
+
+@pytest.mark.parametrize(("again", "is_one"), [(1, False), (5, False), (6, True)])
+def test_a_wait_is_a_bug_only_if_it_comes_again_in_most_runs(again: int, *, is_one: bool) -> None:
+    slow = outcome("lost-reply", seconds=20.0)
+    (bug,) = grouped([Trial(1, slow, judge(baseline(), slow))])
+    bug.repeated, bug.again = 10, again
+    assert bug.is_confirmed is is_one
 
 
 def test_requests_without_a_growing_wait_are_a_storm_and_those_with_one_are_none() -> None:

@@ -13,7 +13,7 @@ import fakeserver
 from harness.hunt import memory
 from harness.hunt.faults import BY_NAME, FAULTS
 from harness.hunt.findings import Trial
-from harness.hunt.judging import Judgement
+from harness.hunt.judgement import Judgement
 from harness.hunt.planning import Facts, pairs, singles
 from harness.hunt.wire import Strike
 from harness.hunt.writing import scenario_of
