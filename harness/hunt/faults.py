@@ -31,6 +31,10 @@ _OPERATION_MOST: Final = 4
 """An operation's attempts that are struck at most: more than any driver makes."""
 
 
+_ANSWERS: Final = frozenset({"error", "reply", "close", "silence"})
+"""Effects that stand in the place of what a request asks for."""
+
+
 class Reach(Enum):
     """Which requests a fault strikes."""
 
@@ -82,6 +86,10 @@ class Fault:
     def effects(self, request: Request) -> list[Mapping[str, Any]]:
         """Return the effects of the rule that strikes a request, as `addRule` takes them."""
         return [*self.rule, *([] if self.answer is None else [self.answer(request)])]
+
+    def replaces(self, request: Request) -> bool:
+        """Whether the server never carries out a request that it strikes, but does this instead."""
+        return any(not _ANSWERS.isdisjoint(effect) for effect in self.effects(request))
 
     def steps(self, request: Request) -> list[tuple[str, Mapping[str, Any]]]:
         """Return the verbs that strike a request, in order, as the control performs them."""

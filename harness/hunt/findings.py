@@ -1,7 +1,8 @@
 """Bugs: the findings of trials, grouped by their cause.
 
 Two trials found the same bug if their findings are of one kind, about the same collections, and were caused
-at places of the same shape. The shortest stands for the group: with one fault, and the fewest requests.
+at places of the same shape, or at further ones besides. The shortest stands for the group: that with one
+fault, and the fewest requests.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ class Cause(NamedTuple):
     kind: Kind
     about: tuple[str, ...]
     shapes: tuple[tuple[str, str], ...]
+
+    def explains(self, other: Cause) -> bool:
+        """Whether another one is the same, or needs further faults for it."""
+        return (self.kind, self.about) == (other.kind, other.about) and set(self.shapes) <= set(other.shapes)
 
 
 @dataclass(slots=True)
@@ -84,7 +89,7 @@ def grouped(trials: Sequence[Trial]) -> list[Bug]:
     found: dict[Cause, Bug] = {}
     for trial in sorted(trials, key=lambda each: (len(each.strikes), each.outcome.size, each.number)):
         for cause, finding in causes(trial):
-            known = found.get(cause)
+            known = next((bug for other, bug in found.items() if other.explains(cause)), None)
             if known is None:
                 found[cause] = Bug(cause, finding, trial)
             else:

@@ -19,6 +19,7 @@ class Kind(Enum):
 
     HANG = "the command hangs"
     STANDSTILL = "the command stands still, and fails in the end"
+    CRASHES = "the command crashes"
     FAILS = "an error that a right client masks reaches the user"
     WORKER = "a worker ends for good"
     DOCUMENTS = "the command succeeds, and the documents are other ones"

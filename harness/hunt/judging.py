@@ -3,6 +3,7 @@
 Rules, each a function from the case to the findings that it makes:
 
     hangs            the command does not end; for one that nobody answers and that has no time limit, a note
+    crashes          a signal ends it: a reference to nowhere, an abort
     stands still     it fails long after the fault: a worker died, and others waited for it
     fails            a fault that a right client masks reaches the user, or ends a worker for good
     other documents  it ends as if all was well, and the database says otherwise
@@ -17,12 +18,13 @@ Rules, each a function from the case to the findings that it makes:
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.hunt.documents import canonical
-from harness.hunt.faults import OUTAGE_SECONDS, Reach
+from harness.hunt.faults import BY_NAME, OUTAGE_SECONDS, Reach
 from harness.hunt.judgement import Case, Finding, Judgement, Kind, Step
 from harness.hunt.wire import attempts_of
 
@@ -45,6 +47,13 @@ _ERROR_MOST: Final = 160
 _SAID_MOST: Final = 3
 _CONNECTIONS_FACTOR: Final = 3
 _CONNECTIONS_MORE: Final = 12
+_BY_SIGNAL: Final = 128
+_CRASHES: Final = frozenset(
+    _BY_SIGNAL + getattr(signal, name)
+    for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP")
+    if hasattr(signal, name)
+)
+"""Exit codes of a process that was ended by its own doing, as a shell tells them."""
 _PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-long"})
 _STEPS_BEFORE: Final = 6
 _STEPS_AFTER: Final = 60
@@ -132,6 +141,14 @@ def _fails(case: Case) -> Iterator[Finding]:
         yield Finding(Kind.FAILS, f"exit code {outcome.code}: {_last_error(outcome)}")
     elif outcome.restarts == 0 and _is_worker(case):
         yield Finding(Kind.WORKER, f"exit code {outcome.code}: {_last_error(outcome)}")
+
+
+def _crashes(case: Case) -> Iterator[Finding]:
+    """Find a process that a signal has ended by its own fault; a shell says it by the exit code."""
+    code = case.outcome.code
+    if code is not None and code in _CRASHES and code != case.baseline.code:
+        name = signal.Signals(code - _BY_SIGNAL).name
+        yield Finding(Kind.CRASHES, f"exit code {code} ({name}): {_last_error(case.outcome)}")
 
 
 def _is_worker(case: Case) -> bool:
@@ -260,7 +277,12 @@ def _denied(case: Case) -> Iterator[Finding]:
 
 
 def _did_it_again(outcome: Outcome) -> bool:
-    """Return whether each write that met a fault came again in its session, and nothing has failed since."""
+    """Return whether each write that a fault kept from happening came again in its session and succeeded.
+
+    Of a write that had happened, the same one after it is none the less another: the next of a loop.
+    """
+    if not all(BY_NAME[each.struck].replaces(each) for each in outcome.struck):
+        return False
     first = min(each.at for each in outcome.struck)
     later = [each for each in outcome.requests if each.at >= first and not each.struck]
     return all(each.is_ok for each in later) and all(
@@ -308,7 +330,7 @@ def _invariants(case: Case) -> Iterator[Finding]:
 
 
 _RULES: Final[tuple[Callable[[Case], Iterator[Finding]], ...]] = (
-    *(_hangs, _stands_still, _fails, _other_documents, _other_output, _twice, _left_open),
+    *(_hangs, _crashes, _stands_still, _fails, _other_documents, _other_output, _twice, _left_open),
     *(_retry_storm, _connection_storm, _denied, _waits, _invariants),
 )
 

@@ -118,6 +118,8 @@ def pairs(
     in their session, and about one document with them.
     """
     held = [trial for trial in tried if trial.judgement.reached and not trial.judgement.findings]
+    # A pair with a fault that fails alone would find the same again.
+    alone = {trial.strikes for trial in tried if trial.judgement.findings}
     strong = [fault for fault in faults if fault.name in _IN_PAIRS]
     for trial in held:
         new = {each.place: each for each in trial.outcome.requests if each.place not in baseline.places}
@@ -134,7 +136,9 @@ def pairs(
     for shared in range(_BONDS, 0, -1):
         for trial in again:
             for place in bonds[trial.strikes[0].place][shared]:
-                yield from _with(trial.strikes, place, baseline.places[place], strong, facts)
+                for both in _with(trial.strikes, place, baseline.places[place], strong, facts):
+                    if both[1:] not in alone:
+                        yield both
 
 
 def _bonds(places: Mapping[Place, Request], first: Place) -> dict[int, list[Place]]:

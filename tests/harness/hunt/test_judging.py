@@ -37,6 +37,8 @@ def kinds(fault: str, **facts: Any) -> list[Kind]:
         ("lost-reply", {"code": 1}, [Kind.FAILS]),
         ("error", {"code": 1}, []),
         ("error", {"code": 1, "contents": FEWER}, []),
+        ("error", {"code": 139}, [Kind.CRASHES]),
+        ("error", {"code": 143}, []),
         ("error", {"contents": FEWER}, [Kind.DOCUMENTS]),
         ("error", {"contents": MORE}, [Kind.DOCUMENTS]),
         ("error", {"code": None}, [Kind.HANG]),
@@ -97,6 +99,7 @@ def test_an_error_that_is_reported_of_a_write_that_came_again_and_succeeded_is_n
     moved = done_again()
     moved.requests[-1].command = {**moved.requests[-1].command, "documents": [{"_id": 2}]}
     assert denials(moved) == []
+    assert denials(done_again(fault="unacknowledged")) == []
 
 
 def test_an_error_of_a_write_whose_fate_is_unknown_is_told_and_a_bug_only_where_errors_must_be_true() -> None:
@@ -177,6 +180,15 @@ def test_trials_of_one_cause_are_one_bug_and_the_first_stands_for_it() -> None:
     bugs = grouped(judged)
     assert [(bug.trial.number, len(bug.others)) for bug in bugs] == [(0, 1), (2, 0)]
     assert bugs[0].only == "error @ shop: shop.orders insert {_id} #1"
+
+
+def test_two_faults_that_find_what_one_of_them_finds_are_its_bug() -> None:
+    single, other = outcome("error", contents=MORE), outcome("error", PAY, contents=MORE)
+    both = outcome("error", contents=MORE)
+    both.strikes += other.strikes
+    trials = [Trial(number, each, judge(baseline(), each)) for number, each in enumerate((both, single))]
+    (bug,) = grouped(trials)
+    assert (bug.trial.number, len(bug.others)) == (1, 1)
 
 
 def test_the_story_says_the_fault_and_what_driver_and_application_did() -> None:

@@ -12,8 +12,9 @@ from hunted import INSERT, PAY, asked, baseline, outcome
 import fakeserver
 from harness.hunt import memory
 from harness.hunt.faults import BY_NAME, FAULTS
-from harness.hunt.findings import Trial
+from harness.hunt.findings import Trial, grouped
 from harness.hunt.judgement import Judgement
+from harness.hunt.judging import judge
 from harness.hunt.planning import Facts, pairs, singles
 from harness.hunt.wire import Strike
 from harness.hunt.writing import scenario_of
@@ -87,6 +88,15 @@ def test_pairs_begin_within_the_recovery_from_the_first_fault() -> None:
     assert any(each[1].place == PAY for each in found)
 
 
+def test_a_fault_that_fails_alone_is_no_second_one() -> None:
+    held = Trial(1, outcome("error"), Judgement())
+    failing = outcome("error", PAY, contents={})
+    failed = Trial(2, failing, judge(baseline(), failing))
+    seconds = [both[1] for both in pairs(baseline(), [held, failed], FACTS)]
+    assert failing.strikes[0] not in seconds
+    assert Strike(BY_NAME["unacknowledged"], PAY) in seconds
+
+
 def test_pairs_begin_with_places_that_share_nearness_session_and_document() -> None:
     ours, others = {"id": b"1"}, {"id": b"2"}
     commands = {
@@ -132,8 +142,6 @@ def test_every_fault_stands_in_the_page() -> None:
 
 
 def test_a_scenario_strikes_the_request_by_its_number_among_those_of_its_command() -> None:
-    from harness.hunt.findings import grouped  # noqa: PLC0415
-    from harness.hunt.judging import judge  # noqa: PLC0415
 
     failed = outcome("error", PAY, contents={})
     text = scenario_of(grouped([Trial(1, failed, judge(baseline(), failed))])[0], baseline())
@@ -154,8 +162,6 @@ def test_a_stream_of_a_collection_is_invalidated_by_renaming_that_and_a_stream_o
 
 
 def test_a_scenario_of_an_invalidated_stream_renames_its_collection(tmp_path: Path) -> None:
-    from harness.hunt.findings import grouped  # noqa: PLC0415
-    from harness.hunt.judging import judge  # noqa: PLC0415
 
     known, failed = baseline(), outcome("stream-invalidated", contents={})
     more = known.places[INSERT]
