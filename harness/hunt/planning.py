@@ -132,7 +132,7 @@ def pairs(
         and trial.strikes[0].fault.name in _IN_PAIRS
         and trial.strikes[0].place in baseline.places
     ]
-    bonds = {trial.strikes[0].place: _bonds(baseline.places, trial.strikes[0].place) for trial in again}
+    bonds = {place: _bonds(baseline.places, place) for place in {each.strikes[0].place for each in again}}
     for shared in range(_BONDS, 0, -1):
         for trial in again:
             for place in bonds[trial.strikes[0].place][shared]:
