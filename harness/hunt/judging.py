@@ -339,7 +339,7 @@ def story(baseline: Baseline, outcome: Outcome) -> list[str]:
     """Return what happened from the fault on, a sentence each: the fault, the driver, the application."""
     said = []
     for strike in outcome.strikes:
-        struck = next((each for each in outcome.struck if each.struck == strike.fault.name), None)
+        struck = next((each for each in outcome.struck if each.place == strike.place), None)
         if struck is None:
             said.append(f"{strike.place} was not reached")
             continue

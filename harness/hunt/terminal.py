@@ -72,6 +72,8 @@ def _summary(report: Report) -> Iterator[str]:
     counts = statuses([trial.judgement for trial in report.trials])
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no trial"
     places = {strike.place for trial in report.trials for strike in trial.strikes}
+    known = report.baseline.places
+    more = f", and {len(places - known.keys())} that a fault brings" if places - known.keys() else ""
     left = max(0.0, report.wishes.budget - report.seconds)
     yield (
         f"hunt: {len(report.trials)} of {report.planned} trials in {report.seconds:.0f} s, {left:.0f} s left,"
@@ -81,7 +83,7 @@ def _summary(report: Report) -> Iterator[str]:
         times = f"{waiting.median:.1f} s (median), {waiting.p99:.1f} s (p99)"
         longest = text_of(waiting.longest.strikes)
         yield f"waited longer than without a fault: {times}, most at {longest}"
-    yield f"{len(places)} of {len(report.baseline.places)} places tried; {_found(report)}"
+    yield f"{len(places & known.keys())} of {len(known)} places tried{more}; {_found(report)}"
     if denied := [trial for trial in report.trials if trial.judgement.denied]:
         first = text_of(denied[0].strikes)
         yield f"an error was reported where all had been done: {len(denied)} trials, first at {first}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,6 +89,14 @@ def test_a_hunt_tells_how_long_its_faults_let_the_user_wait() -> None:
     assert (report.waiting.median, report.waiting.p99) == (4.0, 9.0)
     (told,) = (line for line in lines(report, "npm test") if "waited" in line)
     assert "4.0 s (median), 9.0 s (p99), most at silent @ shop: shop.orders insert {_id} #1" in told
+
+
+def test_places_that_only_a_recovery_has_are_counted_apart() -> None:
+    report = hunted_without_a_process()
+    assert "1 of 2 places tried; 1 bug found" in list(lines(report, "npm test"))
+    refund = replace(INSERT, number=2)
+    report.trials[0].outcome.strikes += (Strike(BY_NAME["error"], refund),)
+    assert "1 of 2 places tried, and 1 that a fault brings; 1 bug found" in list(lines(report, "npm test"))
 
 
 def test_the_matrix_has_a_line_for_each_place_and_names_the_faults_that_failed_there() -> None:

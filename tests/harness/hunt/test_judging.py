@@ -201,6 +201,14 @@ def test_the_story_says_the_fault_and_what_driver_and_application_did() -> None:
     ]
 
 
+def test_the_story_of_two_faults_names_the_place_of_each() -> None:
+    both = outcome("error")
+    both.strikes += (Strike(BY_NAME["error"], PAY),)
+    both.requests[1].struck, both.requests[1].reply = "error", {"ok": 0, "code": 1}
+    said = story(baseline(), both)
+    assert [line.partition(" failed")[0] for line in said[::2]] == [str(INSERT), str(PAY)]
+
+
 def test_the_word_for_the_matrix_is_the_worst_that_happened() -> None:
     assert Judgement().status == "held"
     assert Judgement(reported=True).status == "reported"
