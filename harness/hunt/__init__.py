@@ -5,14 +5,13 @@
     faults       the faults: at which places each applies, and whether a right client masks it
     wire         the record of a trial, which strikes the requests that are meant
     program      the command as a process
-    addresses    an address of its own for each deployment
     trial        one run of the command against a deployment of its own
     documents    the final documents, up to ids and times, and what the oplog applied
     baseline     the clean runs: what is the same in all of them
     judging      an outcome against the baseline: findings
     invariants   what the user says must hold
     planning     which fault at which place comes first
-    findings     the bugs: findings, grouped by their cause
+    findings     what was found, and the bugs: findings, grouped by their cause
     wishes       what the user asks of a hunt
     hunting      the loop: clean runs, trials, confirmation, within a budget
     memory       what earlier hunts found, for the order of trials

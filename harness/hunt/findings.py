@@ -1,4 +1,4 @@
-"""Bugs: the findings of trials, grouped by their cause.
+"""What trials have found, and the bugs that they come to: findings, grouped by their cause.
 
 Two trials found the same bug if their findings are of one kind, about the same collections, and were caused
 at places of the same shape, or at further ones besides. The shortest stands for the group: that with one
@@ -8,16 +8,80 @@ fault, and the fewest requests.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
-
-from harness.hunt.judgement import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.hunt.judgement import Finding, Judgement
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import Strike
+
+
+class Kind(Enum):
+    """The kinds of findings; the value is its heading."""
+
+    HANG = "the command hangs"
+    STANDSTILL = "the command stands still, and fails in the end"
+    CRASHES = "the command crashes"
+    FAILS = "an error that a right client masks reaches the user"
+    WORKER = "a worker ends for good"
+    DOCUMENTS = "the command succeeds, and the documents are other ones"
+    OUTPUT = "the command succeeds, and says something else"
+    TWICE = "something is applied twice"
+    TRANSACTION = "a transaction is left open"
+    CURSOR = "a cursor is left open"
+    RETRY_STORM = "a retry storm"
+    CONNECTION_STORM = "a connection storm"
+    DENIED = "an error is reported, and all of it had been done"
+    WAITS = "the user waits too long"
+    INVARIANT = "an invariant is broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a trial did wrong. `about` are the collections or the invariant, for the grouping."""
+
+    kind: Kind
+    words: str
+    about: tuple[str, ...] = ()
+
+
+class Step(NamedTuple):
+    """A request as a row of a trace. `at` is in seconds from the first one of the run."""
+
+    at: float
+    place: str
+    attempt: int
+    fault: str
+    answer: str
+    is_ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was found of a trial; `notes` are no bugs."""
+
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    reached: bool = True
+    reported: bool = False
+    """The command told its user of the fault, by its exit code."""
+    denied: bool = False
+    """It told so, and yet all had been written as in a clean run: whoever does it again may do it twice."""
+    story: tuple[str, ...] = ()
+    """What happened from the fault on, a sentence each."""
+    trace: tuple[Step, ...] = ()
+    """The requests around the faults, in order."""
+
+    @property
+    def status(self) -> str:
+        """The word for the matrix."""
+        if not self.reached:
+            return "not reached"
+        if self.findings:
+            return "failed"
+        return "reported" if self.reported else "held"
 
 
 class Cause(NamedTuple):

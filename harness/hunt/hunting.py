@@ -23,7 +23,7 @@ from mongowire.system import SeededRng
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from harness.hunt.judgement import Judgement
+    from harness.hunt.findings import Judgement
     from harness.hunt.planning import Facts
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import Strike

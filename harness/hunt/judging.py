@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.hunt.documents import canonical
 from harness.hunt.faults import BY_NAME, OUTAGE_SECONDS, Reach
-from harness.hunt.judgement import Case, Finding, Judgement, Kind, Step
+from harness.hunt.findings import Finding, Judgement, Kind, Step
 from harness.hunt.wire import attempts_of
+from mongowire.codes import Category, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,11 +71,57 @@ _POLLS: Final = 5
 """So many requests of one name in a clean run, most of them with nothing found, are those of a worker."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    baseline: Baseline
+    outcome: Outcome
+    invariants: Invariants | None
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether a right client masks all of the faults that were met."""
+        faults = {strike.fault.name: strike.fault for strike in self.outcome.strikes}
+        struck = self.outcome.struck
+        first = {request.operation: request for request in reversed(struck)}
+        masked = all(faults[each.struck].masked(each) for each in first.values())
+        return masked and not self._reached_others
+
+    @property
+    def _reached_others(self) -> bool:
+        """Whether a failover that a fault made failed another request as well, and one that is not retried.
+
+        PyMongo sends a write without its transaction number if the server became unknown to it between the
+        choice of the server and the checkout: writes side by side meet a step-down in this way.
+        """
+        return any(
+            is_in((each.reply or {}).get("code", 0), Category.NOT_PRIMARY)
+            and not (each.is_retried or each.in_transaction)
+            for each in self.outcome.requests
+            if not each.struck
+        )
+
+    @property
+    def may_hang(self) -> bool:
+        return any(strike.fault.may_hang for strike in self.outcome.strikes)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome.code == self.baseline.code
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether a fault of a write was reported as an error, and all is written as in a clean run."""
+        if self.outcome.code is None or self.succeeded or not self.baseline.clean:
+            return False
+        writes = any(each.is_write or each.name == "commitTransaction" for each in self.outcome.struck)
+        return writes and not self.baseline.differences(self.outcome)
+
+
 def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = None) -> Judgement:
     """Return what is wrong with a trial."""
     if len(outcome.unreached) == len(outcome.strikes):
         return Judgement(reached=False)
-    case = Case(baseline, outcome, invariants)
+    case = _Case(baseline, outcome, invariants)
     if outcome.code is None and case.may_hang and not _must_answer(invariants) and not _tries_for_ever(case):
         return Judgement(notes=("it waits without a time limit for what never comes",))
     if outcome.code is None and outcome.left > _QUIET and not _must_answer(invariants):
@@ -88,7 +136,7 @@ def _must_answer(invariants: Invariants | None) -> bool:
     return invariants is not None and invariants.within is not None
 
 
-def _hangs(case: Case) -> Iterator[Finding]:
+def _hangs(case: _Case) -> Iterator[Finding]:
     outcome = case.outcome
     if outcome.code is None:
         yield Finding(
@@ -98,7 +146,7 @@ def _hangs(case: Case) -> Iterator[Finding]:
         )
 
 
-def _tries_for_ever(case: Case) -> bool:
+def _tries_for_ever(case: _Case) -> bool:
     """Return whether a command that did not end was still trying what had failed again and again.
 
     Whoever asks again and again in a clean run already, as a worker does, and whoever waits longer each time,
@@ -113,7 +161,7 @@ def _tries_for_ever(case: Case) -> bool:
     return usual < _POLLS and not _grows(waits)
 
 
-def _stands_still(case: Case) -> Iterator[Finding]:
+def _stands_still(case: _Case) -> Iterator[Finding]:
     """Find a fault that passed at once, and a command that failed long after it.
 
     While an outage lasts, or nobody answers, waiting is what a client should do.
@@ -132,7 +180,7 @@ def _stands_still(case: Case) -> Iterator[Finding]:
         yield Finding(Kind.STANDSTILL, f"{after}: {ended}")
 
 
-def _fails(case: Case) -> Iterator[Finding]:
+def _fails(case: _Case) -> Iterator[Finding]:
     outcome = case.outcome
     if outcome.code is None or case.succeeded:
         return
@@ -143,7 +191,7 @@ def _fails(case: Case) -> Iterator[Finding]:
         yield Finding(Kind.WORKER, f"exit code {outcome.code}: {_last_error(outcome)}")
 
 
-def _crashes(case: Case) -> Iterator[Finding]:
+def _crashes(case: _Case) -> Iterator[Finding]:
     """Find a process that a signal has ended by its own fault; a shell says it by the exit code."""
     code = case.outcome.code
     if code is not None and code in _CRASHES and code != case.baseline.code:
@@ -151,7 +199,7 @@ def _crashes(case: Case) -> Iterator[Finding]:
         yield Finding(Kind.CRASHES, f"exit code {code} ({name}): {_last_error(case.outcome)}")
 
 
-def _is_worker(case: Case) -> bool:
+def _is_worker(case: _Case) -> bool:
     """Return whether the command is a worker that one passing fault has ended: it had asked again and again.
 
     A fault that passes is one that says nothing about the request: of the network, of overload.
@@ -178,7 +226,7 @@ def _is_empty(reply: Mapping[str, Any]) -> bool:
     return isinstance(cursor, dict) and not (cursor.get("firstBatch") or cursor.get("nextBatch"))
 
 
-def _other_documents(case: Case) -> Iterator[Finding]:
+def _other_documents(case: _Case) -> Iterator[Finding]:
     if not case.succeeded:
         return
     found = case.baseline.differences(case.outcome)
@@ -186,14 +234,14 @@ def _other_documents(case: Case) -> Iterator[Finding]:
         yield Finding(Kind.DOCUMENTS, "; ".join(map(str, found)), tuple(each.namespace for each in found))
 
 
-def _other_output(case: Case) -> Iterator[Finding]:
+def _other_output(case: _Case) -> Iterator[Finding]:
     if not case.succeeded or case.baseline.differences(case.outcome):
         return
     if missing := case.baseline.missing_lines(case.outcome):
         yield Finding(Kind.OUTPUT, f"it did not write {missing[0]!r}", ("output",))
 
 
-def _twice(case: Case) -> Iterator[Finding]:
+def _twice(case: _Case) -> Iterator[Finding]:
     """Find what went beyond a clean run that reports an error; what is missing there was reported."""
     if case.succeeded:
         return
@@ -218,7 +266,7 @@ def _twice(case: Case) -> Iterator[Finding]:
             )
 
 
-def _left_open(case: Case) -> Iterator[Finding]:
+def _left_open(case: _Case) -> Iterator[Finding]:
     outcome, clean = case.outcome, case.baseline
     if not case.succeeded:
         return
@@ -230,7 +278,7 @@ def _left_open(case: Case) -> Iterator[Finding]:
         yield Finding(Kind.CURSOR, f"{outcome.open_cursors} when the command had ended")
 
 
-def _retry_storm(case: Case) -> Iterator[Finding]:
+def _retry_storm(case: _Case) -> Iterator[Finding]:
     for strike in case.outcome.strikes:
         if strike.fault.reach is not Reach.SHAPE:
             continue
@@ -254,13 +302,13 @@ def _grows(waits: Sequence[float]) -> bool:
     return sum(waits[-quarter:]) > _GROWTH * sum(waits[:quarter])
 
 
-def _connection_storm(case: Case) -> Iterator[Finding]:
+def _connection_storm(case: _Case) -> Iterator[Finding]:
     clean, now = case.baseline.connections, case.outcome.connections
     if now > clean * _CONNECTIONS_FACTOR + _CONNECTIONS_MORE:
         yield Finding(Kind.CONNECTION_STORM, f"{now} connections, in a clean run {clean}")
 
 
-def _denied(case: Case) -> Iterator[Finding]:
+def _denied(case: _Case) -> Iterator[Finding]:
     """Find an error that is reported where the write had happened, and the application knew it.
 
     A write whose fate stayed unknown may be reported; so may every fault, unless the user has said that
@@ -302,7 +350,7 @@ def _statement(request: Request) -> dict[str, Any]:
     }
 
 
-def _waits(case: Case) -> Iterator[Finding]:
+def _waits(case: _Case) -> Iterator[Finding]:
     """Find a run that took much longer: than the user allows, or after a fault that a right client masks.
 
     Such a fault costs its own time, a second at most, and what drivers wait by their specifications: half a
@@ -323,13 +371,13 @@ def _waits(case: Case) -> Iterator[Finding]:
         )
 
 
-def _invariants(case: Case) -> Iterator[Finding]:
+def _invariants(case: _Case) -> Iterator[Finding]:
     if case.invariants is not None and case.outcome.code is not None:
         for name, words in case.invariants.broken(case.outcome):
             yield Finding(Kind.INVARIANT, f"{name}: {words}", (name,))
 
 
-_RULES: Final[tuple[Callable[[Case], Iterator[Finding]], ...]] = (
+_RULES: Final[tuple[Callable[[_Case], Iterator[Finding]], ...]] = (
     *(_hangs, _crashes, _stands_still, _fails, _other_documents, _other_output, _twice, _left_open),
     *(_retry_storm, _connection_storm, _denied, _waits, _invariants),
 )

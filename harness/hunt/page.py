@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from harness.hunt.findings import Bug, Trial
+    from harness.hunt.findings import Bug, Step, Trial
     from harness.hunt.hunting import Report
-    from harness.hunt.judgement import Step
     from harness.hunt.places import Place
 
 _SIGNS: Final = {"held": "✓", "reported": "!", "failed": "✗", "not reached": "·"}

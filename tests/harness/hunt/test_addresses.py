@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fakeserver.deployment.spec import ClusterSpec, TlsSpec
-from harness.hunt.addresses import address, at_its_own
+from harness.hunt.trial import address, at_its_own
 
 SET = ClusterSpec.replica_set(3)
 

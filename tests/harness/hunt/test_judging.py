@@ -12,9 +12,8 @@ from hunted import CLEAN, INSERT, PAY, asked, baseline, outcome
 from harness.hunt.baseline import BaselineError
 from harness.hunt.documents import Field
 from harness.hunt.faults import BY_NAME
-from harness.hunt.findings import Trial, grouped
+from harness.hunt.findings import Judgement, Kind, Trial, grouped
 from harness.hunt.invariants import Invariants
-from harness.hunt.judgement import Judgement, Kind
 from harness.hunt.judging import judge, story
 from harness.hunt.wire import Strike
 

@@ -12,8 +12,7 @@ from hunted import INSERT, PAY, asked, baseline, outcome
 import fakeserver
 from harness.hunt import memory
 from harness.hunt.faults import BY_NAME, FAULTS
-from harness.hunt.findings import Trial, grouped
-from harness.hunt.judgement import Judgement
+from harness.hunt.findings import Judgement, Trial, grouped
 from harness.hunt.judging import judge
 from harness.hunt.planning import Facts, pairs, singles
 from harness.hunt.wire import Strike
