@@ -125,10 +125,6 @@ def _writes(request: Request) -> bool:
     return request.is_write and not request.in_transaction and _acknowledged(request)
 
 
-def _ends_transaction(request: Request) -> bool:
-    return request.name == "commitTransaction"
-
-
 def _in_transaction(request: Request) -> bool:
     return request.in_transaction
 
@@ -147,7 +143,13 @@ def _watches_a_collection(request: Request) -> bool:
 
 
 def _plain(request: Request) -> bool:
-    return not request.streams and _acknowledged(request)
+    """Whether it is no wait for events: a stream is opened like any other cursor."""
+    return not _watches(request) and _acknowledged(request)
+
+
+def _no_stream(request: Request) -> bool:
+    """Whether it opens no stream either: whoever follows one may open it again for as long as it takes."""
+    return _plain(request) and not request.streams
 
 
 def _of_one_member(request: Request) -> bool:
@@ -258,7 +260,7 @@ FAULTS: Final = (
     Fault(
         "commit-unknown",
         "was carried out, and its result remained unknown",
-        _ends_transaction,
+        lambda request: request.name == "commitTransaction",
         _never,
         91,
         rule=({"writeConcernError": _UNREPLICATED},),
@@ -320,7 +322,7 @@ FAULTS: Final = (
     Fault(
         "outage-for-good",
         "failed, as all of its kind did from then on",
-        _plain,
+        _no_stream,
         _never,
         45,
         Reach.SHAPE,

@@ -160,6 +160,17 @@ def test_a_stream_of_a_collection_is_invalidated_by_renaming_that_and_a_stream_o
     assert not fault.applies(more)
 
 
+def test_a_stream_is_opened_under_faults_and_waited_for_without_most_of_them() -> None:
+    opened, more = asked(INSERT, 1), asked(INSERT, 2)
+    opened.command = {"aggregate": "orders", "pipeline": [{"$changeStream": {}}], "$db": "shop"}
+    more.command = {"getMore": 1, "collection": "orders", "$db": "shop"}
+    opened.streams = more.streams = True
+    names = [{fault.name for fault in FAULTS if fault.applies(each)} for each in (opened, more)]
+    assert {"error", "lost-reply", "silent"} <= names[0]
+    assert "outage-for-good" not in names[0]
+    assert names[1] == {"stream-lost", "stream-invalidated", "stream-broken"}
+
+
 def test_a_scenario_of_an_invalidated_stream_renames_its_collection(tmp_path: Path) -> None:
 
     known, failed = baseline(), outcome("stream-invalidated", contents={})
