@@ -90,7 +90,11 @@ class OneAtRandom(Planned):
     def _drawn(self, baseline: Baseline) -> Iterator[tuple[Strike, ...]]:
         dice = random.Random(self._wishes.seed)  # noqa: S311 - no secret
         facts = self._facts._replace(reads_secondaries=True)
-        places = list(baseline.places)
+        places = [
+            place
+            for place, request in baseline.places.items()
+            if any(applies(fault, request, facts) for fault in FAULTS)
+        ]
         while True:
             chosen = [place for place in places if dice.random() < self.share] or [dice.choice(places)]
             drawn = []
