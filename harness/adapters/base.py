@@ -78,6 +78,7 @@ class ErrorReport:
 
     `response` is the server's raw reply, or None; `result` a partial result, in the form of `expectResult`.
     `type` is the name of a pool's error (`CMAP: Connection Pool Errors`), which cases of pools compare.
+    `address` is that of the server that the error came from, None where the driver says none.
     """
 
     message: str
@@ -91,6 +92,7 @@ class ErrorReport:
     write_errors: Mapping[int, Mapping[str, Any]] | None = None
     write_concern_errors: Sequence[Mapping[str, Any]] | None = None
     type: str | None = None
+    address: str | None = None
 
 
 next_seq: Final = count().__next__

@@ -204,6 +204,7 @@ _ERROR_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "writeErrors": ("write_errors", lambda errors: {int(index): one for index, one in errors.items()}),
     "writeConcernErrors": ("write_concern_errors", list),
     "type": ("type", str),
+    "address": ("address", str),
 }
 
 

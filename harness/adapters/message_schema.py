@@ -130,6 +130,7 @@ _ERROR: Final = _object(
             }
         ),
         "writeConcernErrors": _or_null({"title": "a list of documents", "type": "array", "items": _DOCUMENT}),
+        "address": _or_null(_TEXT),
         "type": _or_null(_TEXT),
     },
     "message",

@@ -84,7 +84,7 @@ createEntities:
   - client:
       id: &client client
       useMultipleMongoses: true
-      uriOptions: {{ appName: &appName ruled }}
+      uriOptions: {{ appName: &appName ruled, heartbeatFrequencyMS: 500 }}
       observeEvents: [commandStartedEvent, commandSucceededEvent, commandFailedEvent]
   - database: {{ id: &database database, client: *client, databaseName: *databaseName }}
   - collection: {{ id: &collection collection, database: *database, collectionName: &collectionName stock }}
@@ -102,6 +102,7 @@ _yamlAnchors:
   retryable: &retryable {{ error: 8000, labels: [RetryableError] }}
   unwritten: &unwritten {{ error: 11600, labels: [RetryableWriteError, NoWritesPerformed] }}
   labelled: &labelled {{ error: 11602, labels: [RetryableWriteError] }}
+  again: &again {{ error: 134, labels: [RetryableWriteError] }} # which no server is Unknown for
   refused: &refused {{ error: 8000, labels: [] }}
   lost: &lost {{ close: true }}
   # The cluster's time goes on, so that what each attempt says of it can be told apart.
@@ -111,7 +112,7 @@ _yamlAnchors:
     object: *operatorAdmin
     arguments: {{ commandName: pushbackd, command: {{ pushbackd: removeRule, id: all }} }}
   kept: &kept
-    expectRules:
+    expectRules: &rules
       - retried
       - limit
       - given-up
@@ -133,6 +134,8 @@ _yamlAnchors:
       - transient
       - ended-commands
       - told-attempts
+      - operation-id
+      - error-address
 
 tests:
 """
@@ -145,6 +148,7 @@ SEQUENCES: Final = (
     "*labelled",
     "*busy, *busyUnwritten, *refused",
     "*unwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten",
+    "*busy, *again, *busy",
     "*busy, *lost, *busy, *labelled",
 )
 """What the attempts of an operation meet, in turn; those that follow succeed."""
@@ -157,6 +161,12 @@ STATEMENTS: Final = (
     Row("aggregate", "collection", "{ pipeline: [{ $match: {} }] }", avoids="aggregate"),
     Row("distinct", "collection", "{ fieldName: x, filter: {} }", avoids="distinct"),
 )
+
+UNCERTAIN: Final = tuple(each for each in SEQUENCES if "nwritten" not in each)
+"""What commands that write nothing meet: no server says of them that they have written nothing."""
+
+IN_REAL_TIME: Final = frozenset({"find", "insertOne", "updateMany", "findOneAndUpdate", "runCommand"})
+"""What is enough for drivers whose waits take their time; the others are for virtual time."""
 
 _NO_SESSION: Final = frozenset({"listDatabases", "runCursorCommand"})
 
@@ -296,39 +306,38 @@ def _meets(command: str, sequence: str, *, indent: int = 6) -> Iterator[str]:
 
 def _kept_head(what: str) -> Iterator[str]:
     yield f"  - description: {what} keeps the rules whatever it meets"
-    yield "    # Rules: CB-1, CB-2, CB-3, CB-6, CB-29, CB-32, CB-33, CB-36, RW-24, RW-42, RW-51, RW-52, RW-61, RW-62"
+    yield "    # Rules: CB-1, CB-2, CB-3, CB-6, CB-29, CB-32, CB-33, CB-36, RW-24, RW-42, RW-49, RW-51, RW-52, RW-57, RW-61, RW-62"
     yield "    # Wrong driver: breaks for this operation, or for this one failure, a rule that it keeps elsewhere."
     yield "    operations:"
 
 
-def _kept_foot() -> Iterator[str]:
-    yield "      - *forget"
-    yield "    pushbackd: *kept"
+def _kept_foot(operation: str) -> Iterator[str]:
+    real = operation in IN_REAL_TIME
+    yield "    pushbackd: *kept" if real else "    pushbackd: { runOn: { time: virtual }, expectRules: *rules }"
     yield ""
 
 
 def _kept(row: Row) -> Iterator[str]:
     yield from _kept_head(_title(row))
-    for number, sequence in enumerate(SEQUENCES):
+    reads = row.reads or row.operation.startswith("list")
+    for number, sequence in enumerate(UNCERTAIN if reads else SEQUENCES):
         session = number % 2 == 1 and row.operation not in _NO_SESSION
         yield "      - *goesOn"
         yield from _meets(row.avoids, sequence)
         yield f"      - {_call(row, session=session, more=', ignoreResultAndError: true')}"
         yield "      - *forget"
-    yield "    pushbackd: *kept"
-    yield ""
+    yield from _kept_foot(row.operation if row.on == "collection" or row.avoids == "ping" else "")
 
 
 def _kept_by_batches() -> Iterator[str]:
     row = Row("find", "collection", "{ filter: {}, batchSize: 1 }")
     yield from _kept_head("the next batch of a cursor")
-    for number, sequence in enumerate(SEQUENCES):
+    for number, sequence in enumerate(UNCERTAIN):
         yield "      - *goesOn"
         yield from _meets("getMore", sequence)
         yield f"      - {_call(row, session=number % 2 == 1, more=', ignoreResultAndError: true')}"
         yield "      - *forget"
-    yield "    pushbackd: *kept"
-    yield ""
+    yield from _kept_foot("")
 
 
 def _kept_in_a_transaction(row: Row) -> Iterator[str]:
@@ -344,8 +353,7 @@ def _kept_in_a_transaction(row: Row) -> Iterator[str]:
         yield f"      - {_call(row, session=True, more=', ignoreResultAndError: true')}"
         yield "      - { name: abortTransaction, object: *session }"
         yield "      - *forget"
-    yield "    pushbackd: *kept"
-    yield ""
+    yield from _kept_foot(row.operation if row.operation == "insertOne" else "")
 
 
 def _kept_by_ends() -> Iterator[str]:
@@ -358,8 +366,7 @@ def _kept_by_ends() -> Iterator[str]:
             yield from _meets(command, sequence)
             yield f"      - {{ name: {command}, object: *session, ignoreResultAndError: true }}"
             yield "      - *forget"
-        yield "    pushbackd: *kept"
-        yield ""
+        yield from _kept_foot("insertOne" if command == "commitTransaction" else "")
 
 
 if __name__ == "__main__":

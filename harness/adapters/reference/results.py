@@ -117,7 +117,8 @@ def report(error: Exception) -> ErrorReport:
         return _report_timeout(error)
     labels = frozenset(error.labels) if isinstance(error, DriverError) else frozenset[str]()
     type_name = type(error).__name__ if isinstance(error, PoolError) else None
-    return ErrorReport(str(error), is_client_error=True, labels=labels, type=type_name)
+    address = error.address if isinstance(error, DriverError) else None
+    return ErrorReport(str(error), is_client_error=True, labels=labels, type=type_name, address=address)
 
 
 def _report_timeout(error: OperationTimeoutError) -> ErrorReport:
@@ -125,7 +126,9 @@ def _report_timeout(error: OperationTimeoutError) -> ErrorReport:
     uncaused = ErrorReport(error.message, is_client_error=True)
     cause = uncaused if error.cause is None else report(error.cause)
     labels = frozenset(error.labels)
-    return replace(cause, message=error.message, is_timeout_error=True, labels=labels)
+    return replace(
+        cause, message=error.message, is_timeout_error=True, labels=labels, address=error.address
+    )
 
 
 def _report_server(error: ServerError) -> ErrorReport:
@@ -137,6 +140,7 @@ def _report_server(error: ServerError) -> ErrorReport:
         labels=frozenset(error.labels),
         response=error.response,
         write_errors=details,
+        address=error.address,
     )
 
 
@@ -154,6 +158,7 @@ def _report_bulk(error: BulkError) -> ErrorReport:
         result=None if error.partial is None else written(error.partial),
         write_errors={index: _write_error(one) for index, one in error.write_errors.items()},
         write_concern_errors=[_write_error(one) for one in error.write_concern_errors],
+        address=error.address,
     )
 
 

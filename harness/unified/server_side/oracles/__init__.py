@@ -221,6 +221,12 @@ _TABLE: Final = (
         ("RW-25", "RW-26", "RW-28", "RW-29"),
     ),
     Oracle(
+        "error-address",
+        "An error that names a server names the one that it came from.",
+        errors.an_error_has_the_address_of_its_server,
+        ("RW-49",),
+    ),
+    Oracle(
         "transient",
         "A lost connection in a transaction is a TransientTransactionError, and no RetryableWriteError.",
         errors.an_uncertain_statement_is_transient,
@@ -251,6 +257,13 @@ _TABLE: Final = (
         "Every attempt has events of its own.",
         command_events.every_attempt_has_events,
         ("RW-55", "RW-56", "CB-21"),
+        _COMMANDS,
+    ),
+    Oracle(
+        "operation-id",
+        "The attempts of a command have one operationId, and those of another operation another.",
+        command_events.attempts_share_an_operation_id,
+        ("RW-57",),
         _COMMANDS,
     ),
     Oracle(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event
     from harness.unified.server_side.attempt import JudgedAttempt
-    from harness.unified.server_side.oracles.trace import Trace, TracedClient
+    from harness.unified.server_side.oracles.trace import Trace, TracedClient, TracedOperation
 
 STARTED: Final = "commandStartedEvent"
 SUCCEEDED: Final = "commandSucceededEvent"
@@ -71,10 +71,31 @@ def every_attempt_has_events(trace: Trace) -> Iterator[str]:
             )
 
 
+def attempts_share_an_operation_id(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Command Monitoring (operationId). Drivers that tell none are not asked."""
+    owners: dict[object, TracedOperation] = {}
+    for operation, command in trace.commands():
+        alike = [each for each in operation.commands if each.name == command.name]
+        if not operation.is_alone or len(alike) > 1 or command.name in _SECRET | _OF_CURSORS:
+            continue
+        started = operation.client.during(operation, STARTED)
+        told = [event for event in started if event.fields.get("commandName") == command.name]
+        ids = {event.fields.get("operationId") for event in told} - {None}
+        if len(ids) > 1:
+            yield f"{operation} told of its attempts of {command.name} with {len(ids)} operationIds"
+        for number in ids:
+            owner = owners.setdefault((operation.client.name, number), operation)
+            if owner is not operation:
+                yield f"{operation} told of {command.name} with the operationId of {owner} before it"
+
+
 def _fails(attempt: JudgedAttempt) -> bool:
     """Return whether an attempt is a failed command: one with a write concern error has succeeded."""
     reply = attempt.request.reply
     return is_network_error(attempt) or reply is None or not reply.get("ok")
 
+
+_OF_CURSORS: Final = frozenset({"getMore", "killCursors"})
+"""Commands that may have the operationId of the one that opened the cursor."""
 
 _SECRET: Final = frozenset({"saslStart", "saslContinue", "hello", "ping", "configureFailPoint"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from harness.unified.deployment import Topology
 from harness.unified.server_side.oracles.permits import is_network_error, kind_of
 from harness.unified.server_side.oracles.pool_life import CLOSED
 from harness.unified.server_side.oracles.trace import ENDS, is_ok
@@ -107,6 +108,19 @@ def _own_labels(
     retries = operation.client.options.get("retryWrites", True) and kind_of(operation, command) == "write"
     if labelled and not given and not (retries and (lost or older)) and command.name not in ENDS:
         yield f"{operation} raised an error with RetryableWriteError, which nobody may have given it"
+
+
+def an_error_has_the_address_of_its_server(trace: Trace) -> Iterator[str]:
+    """Retryable Writes: Executing (server information). Drivers that tell no address are not asked."""
+    for operation, command, error in _judged(trace):
+        if error is None or error.address is None or operation.is_timed or operation.is_disturbed:
+            continue
+        kept = surviving(command)
+        address = trace.addresses.get(kept.request.server)
+        if address is None or is_ok(command.last) or kept.request.end == "client":
+            continue
+        if error.address != address and trace.topology is not Topology.LOAD_BALANCED:
+            yield f"{operation} raised an error of {error.address}, where {address} gave it"
 
 
 def an_uncertain_statement_is_transient(trace: Trace) -> Iterator[str]:
