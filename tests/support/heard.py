@@ -87,9 +87,7 @@ def as_mutant(mutant: Mutant, function: Any, *arguments: Any) -> Any:
 
 def _search(oracle: str, editions: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the least schedule found that breaks the rule of an oracle here."""
-    drawing, shrinking = (
-        import_module(f"harness.authoring.swarm.{name}") for name in ("drawing", "shrinking")
-    )
+    drawing, shrinking = (import_module(f"harness.authoring.swarm.{name}") for name in ("drawing", "session"))
     registry = import_module("harness.adapters.registry")
     settings = import_module("harness.running.plan").Settings(time="virtual", case_timeout=3600.0)
     running = import_module("harness.authoring.swarm.running")

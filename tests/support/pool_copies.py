@@ -2,8 +2,9 @@
 
     python tests/support/pool_copies.py        writes pool-under-overload-of-a-member.yml
 
-Behind a load balancer nobody monitors, so that what a case says of hellos meets pools alone. Of a member the monitor has
-asked before, and does not again while the case runs. A test of tests/tidy compares the file with what would be written.
+Behind a load balancer nobody monitors, so that what a case says of hellos meets pools alone. Of a member the
+monitor has asked before, and does not again while the case runs. A test of tests/tidy compares the file with
+what would be written.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ LEFT_OUT: Final = (
     "a handshake is not repeated on its connection",
     "the smallest number of connections is reached although the server closes some",
 )
-"""What servers see of these cases can not be told from a monitor: connections that say hello and nothing else."""
+"""What servers see of these cases looks like a monitor: connections that say hello and nothing else."""
 
 HEAD: Final = """\
-# What pool-under-overload.yml says of pools behind a load balancer, of the pool of a member: its monitor has asked before, and
-# does not while a case runs.
+# What pool-under-overload.yml says of pools behind a load balancer, of the pool of a member: its monitor has
+# asked before, and does not while a case runs.
 # `python tests/support/pool_copies.py` writes this file from that one.
 # CMAP: Connection Pool, Checking Out a Connection; Client Backpressure: Overload retry policy
 description: pool-under-overload-of-a-member
@@ -35,10 +36,16 @@ _QUIET: Final = "uriOptions: { heartbeatFrequencyMS: 60000, serverMonitoringMode
 _KNOWN: Final = """\
       - name: waitForEvent
         object: testRunner
-        arguments: { client: *%s, event: { serverDescriptionChangedEvent: { newDescription: { type: RSSecondary } } }, count: 2 }
+        arguments:
+          client: *%s
+          event: { serverDescriptionChangedEvent: { newDescription: { type: RSSecondary } } }
+          count: 2
       - name: waitForEvent
         object: testRunner
-        arguments: { client: *%s, event: { serverDescriptionChangedEvent: { newDescription: { type: RSPrimary } } }, count: 1 }
+        arguments:
+          client: *%s
+          event: { serverDescriptionChangedEvent: { newDescription: { type: RSPrimary } } }
+          count: 1
 """
 _CREATION: Final = re.compile(
     r"^      - name: createEntities\n(?:        .*\n|          .*\n)*?(?=      - |    \w)", re.MULTILINE
@@ -72,7 +79,9 @@ def _observed(part: str) -> str:
 
 
 def _case(case: str) -> str:
-    case = _observed(_quiet(case)).replace("        - appName: ", "        - on: primary\n          appName: ")
+    case = _observed(_quiet(case)).replace(
+        "        - appName: ", "        - on: primary\n          appName: "
+    )
     if _CREATION.search(case):
         return _CREATION.sub(_and_known, case)
     return case.replace("    operations:\n", "    operations:\n" + _KNOWN % ("client", "client"), 1)

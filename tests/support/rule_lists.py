@@ -7,13 +7,13 @@ A test of tests/tidy compares them with what would be written.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from operation_lists import FOLDER, GROUPS, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 WAITS: Final = FOLDER / "waits-of-every-operation.yml"
 RULES: Final = FOLDER / "rules-of-every-operation.yml"
@@ -21,8 +21,8 @@ RULES: Final = FOLDER / "rules-of-every-operation.yml"
 _WRITTEN: Final = "# `python tests/support/rule_lists.py` writes this file from a table of operations."
 
 _WAITS_HEAD: Final = f"""\
-# Every command that met overload waits before it is sent again, whatever it is, by its own error's advice where the edition
-# has it: with a jitter of 1 for exactly as long as the backoff says.
+# Every command that met overload waits before it is sent again, whatever it is, by its own error's advice
+# where the edition has it: with a jitter of 1 for exactly as long as the backoff says.
 {_WRITTEN}
 # Client Backpressure: Overload retry policy
 description: waits-of-every-operation
@@ -65,8 +65,8 @@ tests:
 """
 
 _RULES_HEAD: Final = f"""\
-# Every operation meets one failure after the other, alone and mixed, with and without a session of its own: oracles ask
-# whether any rule was broken.
+# Every operation meets one failure after the other, alone and mixed, with and without a session of its own:
+# oracles ask whether any rule was broken.
 {_WRITTEN}
 # Client Backpressure: Overload retry policy; Retryable Writes; Retryable Reads; Sessions
 description: rules-of-every-operation
@@ -79,8 +79,10 @@ runOnRequirements:
 createEntities:
   - client: {{ id: &operator operator, useMultipleMongoses: false }}
   - database: {{ id: &operatorAdmin operatorAdmin, client: *operator, databaseName: admin }}
-  - database: {{ id: &operatorDatabase operatorDatabase, client: *operator, databaseName: &databaseName pushbackd }}
-  - collection: {{ id: &elsewhere elsewhere, database: *operatorDatabase, collectionName: elsewhere }}
+  - database:
+      {{ id: &operatorDatabase operatorDatabase, client: *operator, databaseName: &databaseName pushbackd }}
+  - collection:
+      {{ id: &elsewhere elsewhere, database: *operatorDatabase, collectionName: elsewhere }}
   - client:
       id: &client client
       useMultipleMongoses: true
@@ -97,7 +99,8 @@ initialData:
 
 _yamlAnchors:
   busy: &busy {{ error: 462, labels: [SystemOverloadedError, RetryableError] }}
-  busyUnwritten: &busyUnwritten {{ error: 462, labels: [SystemOverloadedError, RetryableError, NoWritesPerformed] }}
+  busyUnwritten: &busyUnwritten
+    {{ error: 462, labels: [SystemOverloadedError, RetryableError, NoWritesPerformed] }}
   overloaded: &overloaded {{ error: 462, labels: [SystemOverloadedError] }}
   retryable: &retryable {{ error: 8000, labels: [RetryableError] }}
   unwritten: &unwritten {{ error: 11600, labels: [RetryableWriteError, NoWritesPerformed] }}
@@ -160,6 +163,11 @@ STATEMENTS: Final = (
     Row("findOneAndDelete", "collection", "{ filter: { _id: 1 } }", avoids="findAndModify"),
     Row("aggregate", "collection", "{ pipeline: [{ $match: {} }] }", avoids="aggregate"),
     Row("distinct", "collection", "{ fieldName: x, filter: {} }", avoids="distinct"),
+)
+
+RULES_KEPT: Final = (
+    "CB-1, CB-2, CB-3, CB-6, CB-29, CB-32, CB-33, CB-36, "
+    "RW-24, RW-42, RW-49, RW-51, RW-52, RW-57, RW-61, RW-62"
 )
 
 UNCERTAIN: Final = tuple(each for each in SEQUENCES if "nwritten" not in each)
@@ -306,14 +314,16 @@ def _meets(command: str, sequence: str, *, indent: int = 6) -> Iterator[str]:
 
 def _kept_head(what: str) -> Iterator[str]:
     yield f"  - description: {what} keeps the rules whatever it meets"
-    yield "    # Rules: CB-1, CB-2, CB-3, CB-6, CB-29, CB-32, CB-33, CB-36, RW-24, RW-42, RW-49, RW-51, RW-52, RW-57, RW-61, RW-62"
-    yield "    # Wrong driver: breaks for this operation, or for this one failure, a rule that it keeps elsewhere."
+    yield f"    # Rules: {RULES_KEPT}"
+    yield "    # Wrong driver: breaks for this operation, or after this failure, what it keeps elsewhere."
     yield "    operations:"
 
 
 def _kept_foot(operation: str) -> Iterator[str]:
     real = operation in IN_REAL_TIME
-    yield "    pushbackd: *kept" if real else "    pushbackd: { runOn: { time: virtual }, expectRules: *rules }"
+    yield (
+        "    pushbackd: *kept" if real else "    pushbackd: { runOn: { time: virtual }, expectRules: *rules }"
+    )
     yield ""
 
 

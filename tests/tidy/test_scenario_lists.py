@@ -6,7 +6,9 @@ from typing import Final
 
 import concern_lists
 import operation_lists
+import pool_copies
 import pytest
+import rule_lists
 import scenario_lists
 
 from harness.adapters.base import EntityKind
@@ -65,6 +67,17 @@ def test_every_operation_says_its_concerns_in_the_scenario_of_concerns() -> None
 def test_the_scenarios_of_tokens_and_of_other_servers_are_those_of_the_table() -> None:
     kept = {path: path.read_text(encoding="utf-8") for path in operation_lists.texts()}
     assert kept == operation_lists.texts(), "run: python tests/support/operation_lists.py"
+
+
+def test_the_scenarios_of_waits_and_of_rules_are_those_of_the_table() -> None:
+    kept = {path: path.read_text(encoding="utf-8") for path in rule_lists.texts()}
+    assert kept == rule_lists.texts(), "run: python tests/support/rule_lists.py"
+
+
+def test_pools_of_members_are_asked_what_pools_behind_load_balancers_are() -> None:
+    assert pool_copies.FILE.read_text(encoding="utf-8") == pool_copies.text(), (
+        "run: python tests/support/pool_copies.py"
+    )
 
 
 def test_every_operation_is_retried_after_overload_in_some_scenario() -> None:

@@ -126,9 +126,7 @@ def _report_timeout(error: OperationTimeoutError) -> ErrorReport:
     uncaused = ErrorReport(error.message, is_client_error=True)
     cause = uncaused if error.cause is None else report(error.cause)
     labels = frozenset(error.labels)
-    return replace(
-        cause, message=error.message, is_timeout_error=True, labels=labels, address=error.address
-    )
+    return replace(cause, message=error.message, is_timeout_error=True, labels=labels, address=error.address)
 
 
 def _report_server(error: ServerError) -> ErrorReport:

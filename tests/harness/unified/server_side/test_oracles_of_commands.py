@@ -292,6 +292,11 @@ HISTORIES: Final = [
         ((raised(insert(STEPPED_DOWN, failed(91, "NoWritesPerformed")), said(91, "NoWritesPerformed")),),),
     ),
     History(
+        "error-address",
+        (raised(find(failed(8000)), said(8000, address="localhost:40001")), raised(find(LOST), said(6))),
+        ((raised(find(failed(8000)), said(8000, address="localhost:40002")),),),
+    ),
+    History(
         "labels",
         (raised(find(failed(462, "RetryableError")), said(462, "RetryableError")),),
         (
