@@ -13,7 +13,7 @@ import click
 from fakeserver.assembly.description import describe
 from fakeserver.cli.values import OneOf, ScenarioName
 from fakeserver.deployment.spec import Topology, topology_name
-from harness.commands.options.exclusions import refuse_excluded
+from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
 from harness.commands.output import bad_input, check_command
 from harness.commands.simulations.reporting import check_files

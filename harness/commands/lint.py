@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options.exclusions import refuse_excluded
+from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import FilePath, Filled
 from harness.commands.output import bad_input
 from harness.lint.cache import FindingsCache

@@ -13,7 +13,7 @@ from harness.adapters.registry import PREFIX
 from harness.authoring.editor_schema import editor_schema
 from harness.authoring.skeletons import PROGRAMS, SKELETONS, files_of
 from harness.authoring.template import starting_text
-from harness.commands.options.exclusions import refuse_excluded
+from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
 from harness.formats.case import cases_of

@@ -11,7 +11,7 @@ from harness.adapters.base import AdapterLost
 from harness.authoring.swarm.session import Swarming
 from harness.authoring.swarm.work import driver_of
 from harness.commands.options.common import DriverName, TopologyName, edition_option
-from harness.commands.options.exclusions import refuse_excluded
+from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, Duration, FilePath, Jobs
 from harness.commands.output import bad_input
 from harness.deployments.targets import NAMES

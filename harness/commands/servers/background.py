@@ -11,7 +11,7 @@ from bson import json_util
 
 from fakeserver.control.client import ControlClient, ServerStatus, find
 from fakeserver.control.registry import Registry
-from harness.commands.options.exclusions import refuse_excluded
+from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.starting import runner_folder, starting_of, starting_options
 from harness.commands.options.types import Duration, FilePath, ServerId
 from harness.commands.output import bad_input, table

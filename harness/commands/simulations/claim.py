@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from harness.commands.options.common import seed_option
-from harness.commands.options.exclusions import refuse_excluded
+from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, FilePath
 from harness.commands.simulations.reporting import check_files, html_option, json_option, write_file
 from harness.pages import frame

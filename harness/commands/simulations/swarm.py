@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from harness.commands.options.exclusions import refuse_excluded
+from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, FilePath, Filled, Jobs
 from harness.commands.output import bad_input
 from harness.report.progress import counted

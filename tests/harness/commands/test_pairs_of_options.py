@@ -13,9 +13,8 @@ from click.testing import CliRunner
 from harness.cli import cli
 from harness.commands.conform import command, run_of
 from harness.commands.options.common import Options
-from harness.commands.options.exclusions import EXCLUSIONS
 from harness.commands.options.naming import paths_and_cases
-from harness.commands.options.pairs import ASKED, CLASHES, Clash, refuse_clashes
+from harness.commands.options.pairs import ASKED, CLASHES, EXCLUSIONS, Clash, refuse_clashes
 
 if TYPE_CHECKING:
     from pathlib import Path
