@@ -45,6 +45,12 @@ def described(arguments: Sequence[str], environment: Mapping[str, str]) -> Clust
     return scenario_of(options) if options.scenario is not None else spec_of(options, environment)
 
 
+def log_of(arguments: Sequence[str]) -> str | None:
+    """Return the file to which arguments of `serve` have it log. Raises `click.ClickException`."""
+    found: str | None = options_of(arguments).logpath
+    return found
+
+
 def spec_of(options: ServeOptions, environment: Mapping[str, str]) -> ClusterSpec:
     """Return the deployment that the options describe. Raises `ValueError` with a message for people.
 

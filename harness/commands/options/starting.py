@@ -234,8 +234,7 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
 
     Raises `ControlError`, `ValueError`; ends the process for arguments that `serve` would refuse.
     """
-    from fakeserver.cli.command import options_of  # noqa: PLC0415 - a help text needs no server
-    from fakeserver.cli.description import described  # noqa: PLC0415
+    from fakeserver.cli.description import described, log_of  # noqa: PLC0415 - a help text needs no server
 
     given: list[str] = []
     if options["config"] is not None:
@@ -243,7 +242,7 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
         options = {**options, **{name: value for name, value in of_file.items() if options[name] is None}}
     served = (*_from_environment(os.environ), *_from_options(options), *given, *arguments)
     found = described(served, os.environ)
-    file = options_of(served).logpath
+    file = log_of(served)
     spec = found if isinstance(found, ClusterSpec) else found.spec
     registry = Registry(options["runner_folder"])
     name = registry.fresh_id(str(spec.topology)) if options["name"] is None else check_id(options["name"])
