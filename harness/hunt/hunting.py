@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.findings import Bug, Trial, grouped
 from harness.hunt.judging import judge
-from harness.hunt.memory import ordered
+from harness.hunt.memory import failed_pairs, has_held, is_tried, ordered
 from harness.hunt.planning import pairs, singles
 from harness.hunt.program import now
 from harness.running import interruption
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.hunt.findings import Judgement
     from harness.hunt.planning import Facts
@@ -166,9 +166,33 @@ class Hunt:
         )
         strikes = singles(baseline, facts, SeededRng(wishes.seed, "hunt"), wishes.faults)
         self.report.planned = len(strikes)
-        yield from ordered([(strike,) for strike in strikes], wishes.remembered)
-        if wishes.pairs:
-            for both in pairs(baseline, tuple(self.report.trials), facts, wishes.faults):
+        ones = ordered([(strike,) for strike in strikes], wishes.remembered)
+        if not wishes.pairs:
+            yield from ones
+            return
+        # A hunt that goes on comes to the pairs that are left before it repeats what has held.
+        remembered = wishes.remembered if wishes.goes_on else {}
+        tried = [each for each in ones if is_tried(each, remembered)]
+        known = [strike for strike in strikes if has_held((strike,), remembered)]
+        given = dict.fromkeys(failed_pairs(remembered))
+        self.report.planned += len(given)
+        yield from [*given, *ones[: len(ones) - len(tried)]]
+        yield from self._pairs(baseline, facts, known, given, remembered)
+        yield from tried
+        yield from self._pairs(baseline, facts, known, given, {})
+
+    def _pairs(
+        self,
+        baseline: Baseline,
+        facts: Facts,
+        known: Sequence[Strike],
+        given: dict[tuple[Strike, ...], None],
+        remembered: Mapping[str, str],
+    ) -> Iterator[tuple[Strike, ...]]:
+        """Yield the pairs that were not given yet, without those that an earlier hunt has tried."""
+        for both in pairs(baseline, tuple(self.report.trials), facts, self._wishes.faults, known):
+            if both not in given and not is_tried(both, remembered):
+                given[both] = None
                 self.report.planned += 1
                 yield both
 

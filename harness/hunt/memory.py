@@ -1,14 +1,17 @@
 """What earlier hunts of a command found: trials that failed come first, those that held come last.
 
-So a hunt that was interrupted goes on where it ended, a bug that is mended is seen first, and nothing that
-was tried once is taken for granted.
+So a hunt that was interrupted goes on where it ended, with single faults or with pairs of them; a bug that
+is mended is seen first, and nothing that was tried once is taken for granted.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.hunt.wishes import trial_written
+from mongowire.documents.errors import ControlError
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
     from harness.hunt.wire import Strike
 
 SCHEMA: Final = "pushbackd-hunt-memory/1"
-_ORDER: Final = {"failed": 0, "": 1}
+_FAILED: Final = "failed"
+_HELD: Final = frozenset({"held", "reported"})
+_ORDER: Final = {_FAILED: 0, "": 1}
 _TRIED: Final = 2
 
 
@@ -47,6 +52,27 @@ def write(path: Path, command: str, report: Report) -> None:
 def ordered(plan: Sequence[tuple[Strike, ...]], remembered: Mapping[str, str]) -> list[tuple[Strike, ...]]:
     """Return the plan with failed trials first, new ones next, and those that held at the end."""
     return sorted(plan, key=lambda each: _ORDER.get(remembered.get(text_of(each), ""), _TRIED))
+
+
+def is_tried(strikes: Sequence[Strike], remembered: Mapping[str, str]) -> bool:
+    """Return whether an earlier hunt has tried this, without finding a bug."""
+    return remembered.get(text_of(strikes), _FAILED) != _FAILED
+
+
+def has_held(strikes: Sequence[Strike], remembered: Mapping[str, str]) -> bool:
+    """Return whether the command has borne this in an earlier hunt, or told its user of it."""
+    return remembered.get(text_of(strikes)) in _HELD
+
+
+def failed_pairs(remembered: Mapping[str, str]) -> list[tuple[Strike, ...]]:
+    """Return the pairs of faults that failed, but for those of faults that are no more."""
+    found = []
+    for text, status in remembered.items():
+        with suppress(ValueError, ControlError):
+            strikes = trial_written(text)
+            if status == _FAILED and len(strikes) > 1:
+                found.append(strikes)
+    return found
 
 
 def text_of(strikes: Sequence[Strike]) -> str:

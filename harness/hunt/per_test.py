@@ -129,7 +129,7 @@ class _Hunts:
             return self._run(item, strikes, limit)
 
         facts = Facts(is_replica_set=True, reads_secondaries=False)
-        wishes = Wishes(share, only=self._only, remembered=self._tried)
+        wishes = Wishes(share, only=self._only, remembered=self._tried, goes_on=False)
         report = Hunt(run, facts, wishes, lambda _: None).run()
         self._tried |= {text_of(trial.strikes): trial.judgement.status for trial in report.trials}
         return report

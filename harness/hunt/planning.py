@@ -109,15 +109,22 @@ def _spread(promises: Mapping[Strike, float]) -> Iterator[Strike]:
 
 
 def pairs(
-    baseline: Baseline, tried: Sequence[Trial], facts: Facts, faults: Sequence[Fault] = FAULTS
+    baseline: Baseline,
+    tried: Sequence[Trial],
+    facts: Facts,
+    faults: Sequence[Fault] = FAULTS,
+    before: Sequence[Strike] = (),
 ) -> Iterator[tuple[Strike, ...]]:
     """Yield pairs of faults, once every single one was tried: first within recoveries, then near ones.
+
+    `before` are the single ones that have held in earlier hunts, of whose recovery nothing is known any more.
 
     A place that no clean run has belongs to the recovery from a fault: what compensates, or tries again.
     Among the others those come first that have most in common with the first place: it is just before them,
     in their session, and about one document with them.
     """
-    held = [trial for trial in tried if trial.judgement.reached and not trial.judgement.findings]
+    ones = [trial for trial in tried if len(trial.strikes) == 1]
+    held = [trial for trial in ones if trial.judgement.reached and not trial.judgement.findings]
     # A pair with a fault that fails alone would find the same again.
     alone = {trial.strikes for trial in tried if trial.judgement.findings}
     strong = [fault for fault in faults if fault.name in _IN_PAIRS]
@@ -125,18 +132,13 @@ def pairs(
         new = {each.place: each for each in trial.outcome.requests if each.place not in baseline.places}
         for place, request in new.items():
             yield from _with(trial.strikes, place, request, strong, facts)
-    again = [
-        trial
-        for trial in held
-        if len(trial.strikes) == 1
-        and trial.strikes[0].fault.name in _IN_PAIRS
-        and trial.strikes[0].place in baseline.places
-    ]
-    bonds = {place: _bonds(baseline.places, place) for place in {each.strikes[0].place for each in again}}
+    known = dict.fromkeys([*(trial.strikes[0] for trial in held), *before])
+    firsts = [one for one in known if one.fault.name in _IN_PAIRS and one.place in baseline.places]
+    bonds = {place: _bonds(baseline.places, place) for place in {first.place for first in firsts}}
     for shared in range(_BONDS, 0, -1):
-        for trial in again:
-            for place in bonds[trial.strikes[0].place][shared]:
-                for both in _with(trial.strikes, place, baseline.places[place], strong, facts):
+        for first in firsts:
+            for place in bonds[first.place][shared]:
+                for both in _with((first,), place, baseline.places[place], strong, facts):
                     if both[1:] not in alone:
                         yield both
 

@@ -38,6 +38,8 @@ class Wishes:
     """The hunt ends with the first bug that came again."""
     remembered: Mapping[str, str] = field(default_factory=dict)
     """The status of trials of earlier hunts, by their text."""
+    goes_on: bool = True
+    """Those hunts were of this command: what it has borne once is repeated after everything else."""
     besides: tuple[str, ...] = ()
     """The options without which a trial is another one, as the line that repeats it has them."""
 

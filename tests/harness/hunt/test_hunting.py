@@ -16,6 +16,7 @@ import fakeserver
 from harness.cli import cli
 from harness.hunt.faults import BY_NAME, FAULTS
 from harness.hunt.hunting import Hunt
+from harness.hunt.memory import text_of
 from harness.hunt.planning import Facts
 from harness.hunt.results import document
 from harness.hunt.terminal import lines
@@ -63,6 +64,26 @@ def hunted_without_a_process(*besides: str) -> Report:
     only = tuple((Strike(BY_NAME[name], INSERT),) for name in seconds)
     wishes = Wishes(60.0, confirmations=0, only=only, besides=besides)
     return Hunt(run, Facts(is_replica_set=True, reads_secondaries=False), wishes, lambda _: None).run()
+
+
+def test_a_hunt_goes_on_with_the_pairs_that_are_left_and_then_repeats_what_has_held() -> None:
+    def hunted(remembered: dict[str, str]) -> list[str]:
+        def run(strikes: tuple[Strike, ...], _: float, __: int) -> Outcome:
+            return replace(outcome(strikes[0].fault.name if strikes else ""), strikes=strikes)
+
+        faults = (BY_NAME["error"], BY_NAME["unacknowledged"])
+        wishes = Wishes(60.0, faults=faults, remembered=remembered)
+        report = Hunt(run, Facts(is_replica_set=True, reads_secondaries=False), wishes, lambda _: None).run()
+        return [text_of(trial.strikes) for trial in report.trials]
+
+    all_of_it = hunted({})
+    ones = [each for each in all_of_it if "+" not in each]
+    both = [each for each in all_of_it if "+" in each]
+    assert (len(ones), len(both)) == (4, 4)
+    assert all_of_it == [*ones, *both]
+    began = dict.fromkeys([*ones, *both[:3]], "held")
+    assert hunted(began) == [both[3], *ones, *both[:3]]
+    assert hunted(began | {both[1]: "failed"}) == [both[1], both[3], *ones, both[0], both[2]]
 
 
 def test_every_fault_has_a_name_of_its_own() -> None:
