@@ -3,8 +3,9 @@
     shop: shop.orders insert {_id, customer} [2 of a transaction] #3
 
 The name has the application, the collection, the command, the shape of its statement, its position in its
-transaction, and its number among the requests of that name. It holds no id and no value, so it survives
-another order and other ids. Further attempts of an operation are the same request, and are not counted.
+transaction, and its number among the requests of that name; the route too (`of POST /orders`), if its comment
+says one. It holds no id and no value, so it survives another order and other ids. Further attempts of an
+operation are the same request, and are not counted.
 
 `Namer` gives the names, to the recording and to the trials alike: a fault is where the recording says.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.rules.rule import Attempts, OperationAttempt
-from harness.hunt.shapes import ids_of, namespace_of, shape_of
+from harness.hunt.shapes import handler_of, ids_of, namespace_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -236,6 +237,8 @@ class Namer:
             return f"{_BATCHES}{opened[0] if opened else namespace_of(command)}"
         statement = shape_of(command)
         shape = f"{namespace_of(command)} {name} {statement}".rstrip()
+        if handler := handler_of(command):
+            shape += f" of {handler}"
         if "autocommit" in command:
             self._statements[key] += 1
             self._begun_by.setdefault(key, shape)

@@ -19,6 +19,8 @@ _KEYS: Final = 8
 _STAGES: Final = 6
 _VARIABLE: Final = re.compile(r"(?<![^.])(?:\d+|[0-9a-f]{24}|[0-9a-f]{8}-[0-9a-f-]{27})(?![^.])")
 """The parts of a key that are values."""
+_ROUTE: Final = re.compile(r"((?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )(/[\w./~%{}<>*:-]*)(?:\?.*)?")
+"""A comment that says which handler of a service asks."""
 
 
 def shape_of(command: Mapping[str, Any]) -> str:
@@ -53,6 +55,18 @@ def namespace_of(command: Mapping[str, Any]) -> str:
         return ", ".join(dict.fromkeys(str(each.get("ns", "")) for each in command.get("nsInfo", ())))
     target = command.get("collection") if name == "getMore" else command[name] if command else None
     return f"{db}.{target}" if isinstance(target, str) else str(db)
+
+
+def handler_of(command: Mapping[str, Any]) -> str:
+    """Return the route whose handler sends a command, as its comment says: `POST /orders/*`, or "".
+
+    A part of the path with a digit is taken for a value.
+    """
+    found = _ROUTE.fullmatch(str(command.get("comment", "")))
+    if found is None:
+        return ""
+    parts = found[2].rstrip(":").split("/")
+    return found[1] + "/".join("*" if any(map(str.isdigit, part)) else part for part in parts)
 
 
 def ids_of(command: Mapping[str, Any]) -> list[Any]:

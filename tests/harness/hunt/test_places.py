@@ -51,6 +51,21 @@ def test_requests_of_one_shape_are_numbered_whatever_their_values() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("comment", "place"),
+    [
+        ("POST /orders", "shop.orders insert {item} of POST /orders #1"),
+        ("PUT /orders/42/items?now=1", "shop.orders insert {item} of PUT /orders/*/items #1"),
+        ("GET /orders/:id:", "shop.orders insert {item} of GET /orders/:id #1"),
+        ("request 7", "shop.orders insert {item} #1"),
+        ({"trace": "POST /orders"}, "shop.orders insert {item} #1"),
+    ],
+)
+def test_a_comment_that_is_a_route_names_the_handler_that_asks(comment: object, place: str) -> None:
+    assert places({**insert(item=1), "comment": comment}) == [place]
+    assert Place.parse(place) == Place("", place.removesuffix(" #1"), 1)
+
+
 def test_another_attempt_of_an_operation_is_the_same_place() -> None:
     written = {**insert(customer="ann"), "lsid": LSID, "txnNumber": 1}
     assert places(written, written, {**written, "txnNumber": 2}) == [
