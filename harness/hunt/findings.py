@@ -121,6 +121,8 @@ class Bug:
     again: int = 0
     """How many of the repetitions failed in the same way."""
     repeated: int = 0
+    is_known: bool = False
+    """An earlier hunt has found it."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -130,8 +132,9 @@ class Bug:
 
     @property
     def rate(self) -> str:
-        """How often it came, of all runs of this trial."""
-        return f"{self.again + 1} of {self.repeated + 1} runs"
+        """How often it came, of all runs of this trial; and whether it is an old one."""
+        known = ", known from an earlier hunt" if self.is_known else ""
+        return f"{self.again + 1} of {self.repeated + 1} runs{known}"
 
     @property
     def only(self) -> str:

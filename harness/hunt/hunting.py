@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.findings import Bug, Trial, grouped
 from harness.hunt.judging import judge
-from harness.hunt.memory import failed_pairs, has_held, is_tried, ordered
+from harness.hunt.memory import failed_pairs, has_failed, has_held, is_tried, ordered
 from harness.hunt.planning import pairs, singles
 from harness.hunt.program import now
 from harness.running import interruption
@@ -63,6 +63,12 @@ class Report:
     def confirmed(self) -> list[Bug]:
         """The bugs that came again."""
         return [bug for bug in self.bugs if bug.is_confirmed]
+
+    @property
+    def mended(self) -> list[Trial]:
+        """The trials that failed in an earlier hunt, and do so no more."""
+        met = [each for each in self.trials if each.judgement.reached and not each.judgement.findings]
+        return [each for each in met if has_failed(each.strikes, self.wishes.of_this_command)]
 
     @property
     def waiting(self) -> Waiting | None:
@@ -117,11 +123,11 @@ class Hunt:
         self.report = Report(baseline, self._wishes, jobs=jobs)
         try:
             self._try(self._plan(baseline), jobs)
-            self.report.bugs = grouped([each for each in self.report.trials if each.judgement.findings])
+            self.report.bugs = self._grouped()
             self._confirm(jobs)
         except KeyboardInterrupt:
             self.report.interrupted = True
-            self.report.bugs = grouped([each for each in self.report.trials if each.judgement.findings])
+            self.report.bugs = self._grouped()
             interruption.forget()
         self.report.trials.sort(key=lambda trial: trial.number)
         self.report.seconds = now() - self._began
@@ -171,7 +177,7 @@ class Hunt:
             yield from ones
             return
         # A hunt that goes on comes to the pairs that are left before it repeats what has held.
-        remembered = wishes.remembered if wishes.goes_on else {}
+        remembered = wishes.of_this_command
         tried = [each for each in ones if is_tried(each, remembered)]
         known = [strike for strike in strikes if has_held((strike,), remembered)]
         given = dict.fromkeys(failed_pairs(remembered))
@@ -206,6 +212,15 @@ class Hunt:
             self._progress(self.report)
             if self._wishes.first and judgement.findings and not self._enough:
                 self._enough = self._comes_again(strikes)
+
+    def _grouped(self) -> list[Bug]:
+        bugs = grouped([each for each in self.report.trials if each.judgement.findings])
+        for bug in bugs:
+            known = [
+                has_failed(each.strikes, self._wishes.of_this_command) for each in [bug.trial, *bug.others]
+            ]
+            bug.is_known = any(known)
+        return bugs
 
     def _comes_again(self, strikes: tuple[Strike, ...]) -> bool:
         again = self._trial(strikes)

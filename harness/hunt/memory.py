@@ -59,6 +59,11 @@ def is_tried(strikes: Sequence[Strike], remembered: Mapping[str, str]) -> bool:
     return remembered.get(text_of(strikes), _FAILED) != _FAILED
 
 
+def has_failed(strikes: Sequence[Strike], remembered: Mapping[str, str]) -> bool:
+    """Return whether this has found a bug in an earlier hunt."""
+    return remembered.get(text_of(strikes)) == _FAILED
+
+
 def has_held(strikes: Sequence[Strike], remembered: Mapping[str, str]) -> bool:
     """Return whether the command has borne this in an earlier hunt, or told its user of it."""
     return remembered.get(text_of(strikes)) in _HELD

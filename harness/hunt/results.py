@@ -42,6 +42,7 @@ def document(report: Report, command: str) -> dict[str, Any]:
         "trials": [_trial(trial) for trial in report.trials],
         "waiting": _waiting(report),
         "bugs": [_bug(bug, report, command) for bug in report.bugs],
+        "mended": [text_of(trial.strikes) for trial in report.mended],
         "notCompared": sorted(report.baseline.loose),
     }
 
@@ -87,6 +88,7 @@ def _bug(bug: Bug, report: Report, command: str) -> dict[str, Any]:
         "runs": bug.repeated + 1,
         "failed": bug.again + 1,
         "confirmed": bug.is_confirmed,
+        "known": bug.is_known,
         "otherTrials": len(bug.others),
     }
 

@@ -87,6 +87,8 @@ def _summary(report: Report) -> Iterator[str]:
     if denied := [trial for trial in report.trials if trial.judgement.denied]:
         first = text_of(denied[0].strikes)
         yield f"an error was reported where all had been done: {len(denied)} trials, first at {first}"
+    if mended := len(report.mended):
+        yield f"{'1 trial' if mended == 1 else f'{mended} trials'} that failed in an earlier hunt now held"
     once = len(report.bugs) - len(report.confirmed)
     if once:
         yield f"{once} more failed once, and never again"

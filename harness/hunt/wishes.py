@@ -43,6 +43,11 @@ class Wishes:
     besides: tuple[str, ...] = ()
     """The options without which a trial is another one, as the line that repeats it has them."""
 
+    @property
+    def of_this_command(self) -> Mapping[str, str]:
+        """What is remembered of this command, and not of others that ask the same."""
+        return self.remembered if self.goes_on else {}
+
 
 def wishes_of(
     given: Mapping[str, Any], invariants: Invariants | None, remembered: Mapping[str, str]

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -51,7 +51,7 @@ def python(handle: str) -> list[str]:
     return ["--", sys.executable, "-c", INSERTS.replace("{handle}", handle)]
 
 
-def hunted_without_a_process(*besides: str) -> Report:
+def hunted_without_a_process(*besides: str, **wished: Any) -> Report:
     """Hunt in a program that forgets an order which fails, and takes its time."""
     seconds = {"error": 1.0, "slow": 5.0, "silent": 10.0}
 
@@ -62,7 +62,7 @@ def hunted_without_a_process(*besides: str) -> Report:
         return outcome(name, seconds=seconds[name], contents={} if name == "error" else CLEAN)
 
     only = tuple((Strike(BY_NAME[name], INSERT),) for name in seconds)
-    wishes = Wishes(60.0, confirmations=0, only=only, besides=besides)
+    wishes = Wishes(60.0, confirmations=0, only=only, besides=besides, **wished)
     return Hunt(run, Facts(is_replica_set=True, reads_secondaries=False), wishes, lambda _: None).run()
 
 
@@ -118,6 +118,18 @@ def test_places_that_only_a_recovery_has_are_counted_apart() -> None:
     refund = replace(INSERT, number=2)
     report.trials[0].outcome.strikes += (Strike(BY_NAME["error"], refund),)
     assert "1 of 2 places tried, and 1 that a fault brings; 1 bug found" in list(lines(report, "npm test"))
+
+
+def test_a_bug_of_an_earlier_hunt_is_told_as_known_and_one_that_is_mended_too() -> None:
+    earlier = {f"{name} @ {INSERT}": "failed" for name in ("error", "slow")}
+    report = hunted_without_a_process(remembered=earlier)
+    said = list(lines(report, "npm test"))
+    assert said[0].endswith("(1 of 1 runs, known from an earlier hunt)")
+    assert "1 trial that failed in an earlier hunt now held" in said
+    found = document(report, "npm test")
+    assert [bug["known"] for bug in found["bugs"]] == [True]
+    assert found["mended"] == [f"slow @ {INSERT}"]
+    assert "known" not in next(lines(hunted_without_a_process(), "npm test"))
 
 
 def test_the_matrix_has_a_line_for_each_place_and_names_the_faults_that_failed_there() -> None:
