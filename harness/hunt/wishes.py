@@ -28,7 +28,7 @@ class Wishes:
     budget: float
     seed: int = 0
     jobs: int = 1
-    confirmations: int = 3
+    confirmations: int = 10
     faults: tuple[Fault, ...] = FAULTS
     only: tuple[tuple[Strike, ...], ...] = ()
     invariants: Invariants | None = None
