@@ -140,6 +140,19 @@ def test_a_wait_is_a_bug_only_if_it_comes_again_in_most_runs(again: int, *, is_o
     assert bug.is_confirmed is is_one
 
 
+def test_faults_of_two_operations_are_masked_in_one_session_and_perhaps_not_side_by_side() -> None:
+    def both(*sessions: bytes) -> list[Kind]:
+        trial = outcome("lost-reply", code=1)
+        trial.strikes += (Strike(BY_NAME["lost-reply"], PAY),)
+        for request, session in zip(trial.requests, sessions, strict=True):
+            request.command = {**request.command, "lsid": {"id": session}}
+            request.struck, request.reply = "lost-reply", None
+        return [each.kind for each in judge(baseline(), trial).findings]
+
+    assert both(b"one", b"one") == [Kind.FAILS]
+    assert both(b"one", b"two") == []
+
+
 def test_requests_without_a_growing_wait_are_a_storm_and_those_with_one_are_none() -> None:
     def struck(waits: list[float]) -> list[Any]:
         instants = [sum(waits[:number]) for number in range(len(waits))]
