@@ -106,7 +106,7 @@ _yamlAnchors:
   unwritten: &unwritten {{ error: 11600, labels: [RetryableWriteError, NoWritesPerformed] }}
   labelled: &labelled {{ error: 11602, labels: [RetryableWriteError] }}
   again: &again {{ error: 134, labels: [RetryableWriteError] }} # which no server is Unknown for
-  refused: &refused {{ error: 8000, labels: [] }}
+  refusedUnwritten: &refusedUnwritten {{ error: 8000, labels: [NoWritesPerformed] }}
   lost: &lost {{ close: true }}
   # The cluster's time goes on, so that what each attempt says of it can be told apart.
   goesOn: &goesOn {{ name: insertOne, object: *elsewhere, arguments: {{ document: {{ x: 1 }} }} }}
@@ -114,8 +114,10 @@ _yamlAnchors:
     name: runCommand
     object: *operatorAdmin
     arguments: {{ commandName: pushbackd, command: {{ pushbackd: removeRule, id: all }} }}
+  # Replies of monitors tell of the cluster's time too: when, only virtual time knows.
   kept: &kept
-    expectRules: &rules
+    runOn: {{ time: virtual }}
+    expectRules:
       - retried
       - limit
       - given-up
@@ -149,7 +151,7 @@ SEQUENCES: Final = (
     "*retryable",
     "*lost",
     "*labelled",
-    "*busy, *busyUnwritten, *refused",
+    "*busy, *busyUnwritten, *refusedUnwritten",
     "*unwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten",
     "*busy, *again, *busy",
     "*busy, *lost, *busy, *labelled",
@@ -172,9 +174,6 @@ RULES_KEPT: Final = (
 
 UNCERTAIN: Final = tuple(each for each in SEQUENCES if "nwritten" not in each)
 """What commands that write nothing meet: no server says of them that they have written nothing."""
-
-IN_REAL_TIME: Final = frozenset({"find", "insertOne", "updateMany", "findOneAndUpdate", "runCommand"})
-"""What is enough for drivers whose waits take their time; the others are for virtual time."""
 
 _NO_SESSION: Final = frozenset({"listDatabases", "runCursorCommand"})
 
@@ -319,11 +318,8 @@ def _kept_head(what: str) -> Iterator[str]:
     yield "    operations:"
 
 
-def _kept_foot(operation: str) -> Iterator[str]:
-    real = operation in IN_REAL_TIME
-    yield (
-        "    pushbackd: *kept" if real else "    pushbackd: { runOn: { time: virtual }, expectRules: *rules }"
-    )
+def _kept_foot() -> Iterator[str]:
+    yield "    pushbackd: *kept"
     yield ""
 
 
@@ -336,7 +332,7 @@ def _kept(row: Row) -> Iterator[str]:
         yield from _meets(row.avoids, sequence)
         yield f"      - {_call(row, session=session, more=', ignoreResultAndError: true')}"
         yield "      - *forget"
-    yield from _kept_foot(row.operation if row.on == "collection" or row.avoids == "ping" else "")
+    yield from _kept_foot()
 
 
 def _kept_by_batches() -> Iterator[str]:
@@ -347,7 +343,7 @@ def _kept_by_batches() -> Iterator[str]:
         yield from _meets("getMore", sequence)
         yield f"      - {_call(row, session=number % 2 == 1, more=', ignoreResultAndError: true')}"
         yield "      - *forget"
-    yield from _kept_foot("")
+    yield from _kept_foot()
 
 
 def _kept_in_a_transaction(row: Row) -> Iterator[str]:
@@ -363,7 +359,7 @@ def _kept_in_a_transaction(row: Row) -> Iterator[str]:
         yield f"      - {_call(row, session=True, more=', ignoreResultAndError: true')}"
         yield "      - { name: abortTransaction, object: *session }"
         yield "      - *forget"
-    yield from _kept_foot(row.operation if row.operation == "insertOne" else "")
+    yield from _kept_foot()
 
 
 def _kept_by_ends() -> Iterator[str]:
@@ -376,7 +372,7 @@ def _kept_by_ends() -> Iterator[str]:
             yield from _meets(command, sequence)
             yield f"      - {{ name: {command}, object: *session, ignoreResultAndError: true }}"
             yield "      - *forget"
-        yield from _kept_foot("insertOne" if command == "commitTransaction" else "")
+        yield from _kept_foot()
 
 
 if __name__ == "__main__":
