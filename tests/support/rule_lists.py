@@ -26,7 +26,7 @@ _WAITS_HEAD: Final = f"""\
 {_WRITTEN}
 # Client Backpressure: Overload retry policy
 description: waits-of-every-operation
-schemaVersion: "1.9"
+schemaVersion: "1.3"
 
 runOnRequirements:
   - minServerVersion: "4.4"
@@ -34,27 +34,21 @@ runOnRequirements:
 
 createEntities:
   - client: {{ id: &operator operator, useMultipleMongoses: false }}
+  - client:
+      id: &client client
+      useMultipleMongoses: false
+      uriOptions: {{ appName: &appName patient }}
+      pushbackd: {{ jitter: 1 }}
+  - database: {{ id: &database database, client: *client, databaseName: &databaseName pushbackd }}
+  - collection: {{ id: &collection collection, database: *database, collectionName: &collectionName stock }}
+  - session: {{ id: &session session, client: *client }}
 
 initialData:
-  - collectionName: &collectionName stock
-    databaseName: &databaseName pushbackd
+  - collectionName: *collectionName
+    databaseName: *databaseName
     documents: [{{ _id: 1 }}, {{ _id: 2 }}, {{ _id: 3 }}]
 
 _yamlAnchors:
-  operations:
-    - &patient
-      name: createEntities
-      object: testRunner
-      arguments:
-        entities:
-          - client:
-              id: &client client
-              useMultipleMongoses: false
-              uriOptions: {{ appName: &appName patient }}
-              pushbackd: {{ jitter: 1 }}
-          - database: {{ id: &database database, client: *client, databaseName: *databaseName }}
-          - collection: {{ id: &collection collection, database: *database, collectionName: *collectionName }}
-          - session: {{ id: &session session, client: *client }}
   runOn: &runOn {{ features: [JITTER] }}
   twice: &twice
     - {{ meets: 462 }}
@@ -70,7 +64,7 @@ _RULES_HEAD: Final = f"""\
 {_WRITTEN}
 # Client Backpressure: Overload retry policy; Retryable Writes; Retryable Reads; Sessions
 description: rules-of-every-operation
-schemaVersion: "1.9"
+schemaVersion: "1.3"
 
 runOnRequirements:
   - minServerVersion: "4.4"
@@ -233,7 +227,6 @@ def _waits_head(what: str) -> Iterator[str]:
     yield '    # Rules: CB-2; "Client Backpressure 2026-07-08: Overload retry policy"'
     yield "    # Wrong driver: sends it again at once, or without hearing what the server advises."
     yield "    operations:"
-    yield "      - *patient"
 
 
 def _waited(command: str) -> Iterator[str]:
