@@ -44,6 +44,12 @@ def _commands(size: int) -> dict[str, list[Any]]:
             aggregate({"$match": {}}),
             aggregate({"$match": {"g": 1}}, collation={"locale": "en"}),
         ],
+        "applyOps": [
+            (
+                ({"drop": "made"}, {"create": "made"}),
+                {"applyOps": [{"op": "i", "ns": "db.made", "o": {"_id": n}} for n in range(size // 2)]},
+            )
+        ],
         "bulkWrite": [
             (
                 ({"drop": "made"},),

@@ -18,12 +18,13 @@ followers are refused (115).
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.context import CommandContext
 from fakeserver.commands.local_collections import patched
 from fakeserver.commands.writes import delete, update
-from fakeserver.commands.writes.writing import Batch
+from fakeserver.commands.writes.writing import Batch, numbered
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, type_name
@@ -33,7 +34,7 @@ from fakeserver.waiting.interrupts import in_one_turn
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bson import Binary
 
@@ -79,26 +80,23 @@ _DONE_ALREADY: Final[Mapping[str, frozenset[int]]] = {
 def apply_ops(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Apply entries of an oplog."""
     entries = request["applyOps"]
-    for index, entry in enumerate(entries):
-        _check(index, entry)
+    _check_all(entries)
     for name, (code, message) in _REFUSED.items():
         if name in request and request[name] is not (False if name == "alwaysUpsert" else None):
             raise CommandError(code, message)
     if len(entries) > 1 and any(_drops_database(entry) for entry in entries):
         raise CommandError(_ONE_DATABASE, "dropDatabase in an applyOps must be the only entry")
-    with in_one_turn():
-        return _applied(ctx, entries)
+    return _applied(Batch(ctx), count(), entries)
 
 
-def _applied(ctx: CommandContext, entries: Sequence[Document]) -> Reply:
-    batch = Batch(ctx)
-    batch.keep_times = True
+def _applied(batch: Batch, numbers: Iterator[int], entries: Sequence[Document]) -> Reply:
+    """Apply entries, each under a number of its own, also where one of them holds others."""
     results: list[bool] = []
-    for index, entry in enumerate(entries):
+    for _, entry in numbered(entries):
         if entry["op"] == "n":
             continue
         try:
-            results.append(_apply(batch, index, entry))
+            results.append(_apply(batch, numbers, entry))
         except CommandError as error:
             done = {"applied": len(results) + 1, "results": [*results, False]}
             raise CommandError(error.code, error.message, extra={**error.extra, **done}) from None
@@ -108,6 +106,11 @@ def _applied(ctx: CommandContext, entries: Sequence[Document]) -> Reply:
             ErrorCode.UNKNOWN_ERROR, "applyOps had one or more errors applying ops", extra=done
         )
     return done
+
+
+def _check_all(entries: Sequence[Any]) -> None:
+    for index, entry in numbered(entries):
+        _check(index, entry)
 
 
 def _check(index: int, entry: Any) -> None:
@@ -143,7 +146,7 @@ def _drops_database(entry: Document) -> bool:
     return entry["op"] == "c" and isinstance(change, dict) and next(iter(change), "") == "dropDatabase"
 
 
-def _apply(batch: Batch, index: int, entry: Document) -> bool:
+def _apply(batch: Batch, numbers: Iterator[int], entry: Document) -> bool:
     """Apply an entry; return whether an update found its document. Raises `CommandError` for other errors."""
     ctx, op, ns = batch.ctx, entry["op"], Namespace.parse(entry["ns"])
     if op not in _BY_OPERATION and op != "c":
@@ -156,7 +159,12 @@ def _apply(batch: Batch, index: int, entry: Document) -> bool:
         code = ErrorCode.IDL_FAILED_TO_PARSE if change is None else ErrorCode.TYPE_MISMATCH
         raise CommandError(code, "BSON field 'OplogEntryBase.o' is missing but a required field")
     if op == "c":
-        _run(ctx, ns.db, change)
+        inner = change.get("applyOps")
+        if isinstance(inner, list):
+            _check_all(inner)
+            _applied(batch, numbers, inner)
+        else:
+            _run(ctx, ns.db, change)
         return True
     if not ns.db or not ns.collection:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"invalid ns: {ns}")
@@ -169,7 +177,7 @@ def _apply(batch: Batch, index: int, entry: Document) -> bool:
             f"cannot apply insert or update operation on a non-existent namespace {ns}:"
             f" {show_document(entry)}",
         )
-    return _BY_OPERATION[op](batch, index, ns, entry)
+    return _BY_OPERATION[op](batch, next(numbers), ns, entry)
 
 
 def _check_uuid(ctx: CommandContext, ns: Namespace, uuid: Binary | None) -> None:
@@ -227,9 +235,6 @@ def _id_of(document: Mapping[str, Any]) -> Any:
 def _run(ctx: CommandContext, db: str, command: Document) -> None:
     """Run a command of an oplog; an effect that is there already is no error. Raises `CommandError`."""
     name = next(iter(command), "")
-    if name == "applyOps":
-        _applied(ctx, command[name])
-        return
     spec = ctx.node.commands.get(name)
     if spec is None or name not in _DONE_ALREADY:
         code = ErrorCode.COMMAND_NOT_SUPPORTED if name.endswith("IndexBuild") else ErrorCode.BAD_VALUE
@@ -241,7 +246,8 @@ def _run(ctx: CommandContext, db: str, command: Document) -> None:
         ctx.node, ctx.connection, db, ctx.now, ctx.catalog, ctx.cursors, ctx.request, ctx.session_id
     )
     try:
-        spec.handler(inner, request)
+        with in_one_turn():
+            spec.handler(inner, request)
     except CommandError as error:
         if error.code not in _DONE_ALREADY[name]:
             raise

@@ -137,7 +137,8 @@ def _cell(rule: Rule, driver: Driver, table: RuleTable) -> str:
     label = f'<span class="hidden">{escape(driver.name)}: {verdict}</span>'
     shown_as = f"{_mark(verdict)}{label}"
     if verdict is RuleVerdict.BROKEN:
-        body = "".join(map(_evidence, cell.failed[:_MOST_EVIDENCE])) + _more(len(cell.failed))
+        evidence = (_evidence(rule, driver, each) for each in cell.failed[:_MOST_EVIDENCE])
+        body = "".join(evidence) + _more(len(cell.failed))
         summary = f"{shown_as} {cell.broken_cases} of {cell.cases}"
         return f'<td class="broken"><details><summary>{summary}</summary>{body}</details></td>'
     if verdict is RuleVerdict.ABSENT:
@@ -155,16 +156,19 @@ def _reasons(cell: RuleCell) -> str:
     return f"<ul>{''.join(lines)}</ul>"
 
 
-def _evidence(evidence: Evidence) -> str:
-    return "".join(_parts(evidence))
+def _evidence(rule: Rule, driver: Driver, evidence: Evidence) -> str:
+    # One case may break several rules: each of its timelines is a region of its own.
+    place = f"{rule.id}, {driver.name}: {evidence.case_id}, {evidence.topology}"
+    return "".join(_parts(evidence, f"Timeline of {place}"))
 
 
-def _parts(evidence: Evidence) -> Iterator[str]:
+def _parts(evidence: Evidence, timeline: str) -> Iterator[str]:
     yield f"<h3>{escape(evidence.case_id)} <small>{escape(evidence.topology)}</small></h3>"
     yield f"<p>{escape(evidence.reason)}</p>"
     for cause in evidence.causes:
         yield f"<p>likely cause: {escape(cause)}</p>"
     lines = evidence.timeline[-_MOST_LINES:]
     if lines:
-        yield f'<pre tabindex="0" role="region" aria-label="Timeline">{escape(chr(10).join(lines))}</pre>'
+        text = escape(chr(10).join(lines))
+        yield f'<pre tabindex="0" role="region" aria-label="{escape(timeline)}">{text}</pre>'
     yield f"<code>{escape(evidence.again)}</code>"

@@ -46,6 +46,7 @@ async def after(deployment: Deployment, *entries: Any, **more: Any) -> tuple[Any
         ([INSERT, {**UPDATE, "o": {"_id": 2, "x": 3}, "o2": {"_id": 2}}, DELETE], [{"_id": 2, "x": 3}], 3),
         ([{**DELETE, "o": {"_id": 9}}, {**DELETE, "ns": "db.none"}], START, 2),
         ([{"op": "c", "ns": "db.$cmd", "o": {"applyOps": [INSERT]}}], [*START, INSERT["o"]], 1),
+        ([UPDATE, {"op": "c", "ns": "db.$cmd", "o": {"applyOps": [INSERT, DELETE]}}], [INSERT["o"]], 2),
     ],
 )  # fmt: skip
 def test_entries_are_applied_in_their_order(
@@ -81,6 +82,8 @@ def test_entries_are_applied_in_their_order(
         ({**INSERT, "ui": Binary(bytes(16), 4)}, 3318200),
         ({"op": "c", "ns": "db.$cmd", "o": {"startIndexBuild": "c"}}, 115),
         ({"op": "c", "ns": "db.$cmd", "o": {"ping": 1}}, 2),
+        ({"op": "c", "ns": "db.$cmd", "o": {"applyOps": 1}}, 2),
+        ({"op": "c", "ns": "db.$cmd", "o": {"applyOps": [1]}}, 14),
     ],
 )
 def test_what_is_no_entry_is_refused_and_changes_nothing(entry: Any, code: int) -> None:

@@ -161,6 +161,6 @@ def test_the_page_begins_with_what_the_terminal_says(report: Any, tmp_path: Path
 
 
 def test_the_list_fits_the_terminal(report: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "columns", lambda: 60)
+    monkeypatch.setattr(fitting, "columns", lambda **_: 60)
     done = report([result("a")], [result("a", F, reason="one attempt too few, as the server counts them")])
     assert max(map(len, done.stdout.splitlines())) <= 60
