@@ -117,9 +117,8 @@ def _check_options(argument: dict[str, Any], *, optional: bool) -> None:
 def _check_types(argument: dict[str, Any]) -> None:
     if "distanceMultiplier" in argument:
         _check_distance("distanceMultiplier", argument["distanceMultiplier"])
-    for name, kind in (("query", dict), ("key", str)):
-        if name in argument and not isinstance(argument[name], kind):
-            wanted = "an object" if kind is dict else "of type string"
+    for name, kind, wanted in (("query", "object", "an object"), ("key", "string", "of type string")):
+        if name in argument and type_name(argument[name]) != kind:
             raise CommandError(
                 ErrorCode.TYPE_MISMATCH,
                 f"$geoNear parameter '{name}' must be {wanted} but found type: {type_name(argument[name])}",

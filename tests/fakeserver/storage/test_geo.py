@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from bson import Decimal128
+from bson import Code, Decimal128
 from data_commands import Server
 from hypothesis import given
 from hypothesis import strategies as st
@@ -381,6 +381,7 @@ TWIGS = ".".join(["a"] * 200)
         ({"query": {"$text": {"$search": "a"}}}, 2),
         ({"query": {"$where": "true"}}, 2),
         ({"query": []}, 14),
+        ({"key": Code("a", {"b": 1})}, 14),
     ],
 )
 def test_an_option_of_geo_near_that_cannot_be_is_refused(options: dict[str, Any], code: int) -> None:
