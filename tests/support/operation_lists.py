@@ -126,11 +126,11 @@ GROUPS: Final[dict[str, tuple[Row, ...]]] = {
 }
 """The operations, in the order in which they run. The start of a transaction sends nothing."""
 
-_STOCK: Final = """\
+STOCK: Final = """\
   - database: { id: &database database, client: *client, databaseName: &databaseName pushbackd }
   - collection: { id: &collection collection, database: *database, collectionName: &collectionName stock }
 """
-_DOCUMENTS: Final = """\
+DOCUMENTS: Final = """\
 initialData:
   - collectionName: *collectionName
     databaseName: *databaseName
@@ -154,10 +154,10 @@ createEntities:
       id: &client client
       useMultipleMongoses: false
       uriOptions: {{ adaptiveRetries: true, appName: &appName earner }}
-{_STOCK}\
+{STOCK}\
   - session: {{ id: &session session, client: *client }}
 
-{_DOCUMENTS}
+{DOCUMENTS}
 _yamlAnchors:
   operations:
     - &refuseSix
@@ -201,7 +201,7 @@ createEntities:
       useMultipleMongoses: true
       uriOptions: {{ appName: &appName elsewhere, enableOverloadRetargeting: true }}
       observeEvents: [serverDescriptionChangedEvent]
-{_STOCK}\
+{STOCK}\
   - collection:
       id: &preferred preferred
       database: *database
@@ -209,7 +209,7 @@ createEntities:
       collectionOptions: {{ readPreference: &primaryPreferred {{ mode: primaryPreferred }} }}
   - database: {{ id: &operatorAdmin operatorAdmin, client: *operator, databaseName: admin }}
 
-{_DOCUMENTS}
+{DOCUMENTS}
 _yamlAnchors:
   operations:
     - &primaryIsKnown
@@ -255,7 +255,7 @@ createEntities:
       id: &client client
       useMultipleMongoses: false
       uriOptions: {{ appName: &appName everyRead }}
-{_STOCK}\
+{STOCK}\
   - session: {{ id: &session session, client: *client }}
   - client:
       id: &once once
@@ -265,7 +265,7 @@ createEntities:
   - collection:
       {{ id: &onceCollection onceCollection, database: *onceDatabase, collectionName: *collectionName }}
 
-{_DOCUMENTS}
+{DOCUMENTS}
 tests:
 """
 
@@ -296,7 +296,7 @@ createEntities:
         readConcern: {{ level: majority }}
         writeConcern: {{ w: majority, wtimeoutMS: 10000 }}
 
-{_DOCUMENTS}
+{DOCUMENTS}
 tests:
 """
 
@@ -343,14 +343,15 @@ def _earned(kind: str, rows: tuple[Row, ...]) -> Iterator[str]:
     yield ""
 
 
-def _refusing(command: str) -> Iterator[str]:
+def refusing(command: str, mode: str = "alwaysOn") -> Iterator[str]:
+    """Yield a fail point that refuses a command for overload."""
     yield "      - name: failPoint"
     yield "        object: testRunner"
     yield "        arguments:"
     yield "          client: *operator"
     yield "          failPoint:"
     yield "            configureFailPoint: failCommand"
-    yield "            mode: alwaysOn"
+    yield f"            mode: {mode}"
     yield "            data:"
     yield f"              failCommands: [{command}]"
     yield "              appName: *appName"
@@ -358,7 +359,8 @@ def _refusing(command: str) -> Iterator[str]:
     yield "              errorLabels: [SystemOverloadedError, RetryableError]"
 
 
-def _title(row: Row) -> str:
+def titled(row: Row) -> str:
+    """Return how cases call an operation."""
     first = row.avoids if row.avoids != row.operation else ""
     written = " with $out" if "$out" in row.arguments else " of several batches" if row.commands > 1 else ""
     return row.operation + written + (f" ({first})" if first else "")
@@ -383,7 +385,7 @@ def _failing(command: str, how: str, *, app_name: str = "appName") -> Iterator[s
 def _every_read() -> Iterator[str]:
     reads = [row for row in GROUPS["reads"] if row.avoids]
     for row in reads:
-        yield f"  - description: {_title(row)} is sent again after a lost connection"
+        yield f"  - description: {titled(row)} is sent again after a lost connection"
         yield '    # Rules: "Retryable Reads: Supported Read Operations"'
         yield "    # Wrong driver: knows which reads to send again from a list, which lacks this one."
         yield "    operations:"
@@ -411,7 +413,7 @@ def _every_read() -> Iterator[str]:
 
 
 def _read_in_transaction(row: Row) -> Iterator[str]:
-    yield f"  - description: {_title(row)} is not sent again by itself in a transaction"
+    yield f"  - description: {titled(row)} is not sent again by itself in a transaction"
     yield '    # Rules: "Transactions: Interaction with Retryable Reads"'
     yield "    # Wrong driver: takes a read for a retryable one wherever it is."
     yield "    runOnRequirements: [{ topologies: [replicaset, sharded, load-balanced] }]"
@@ -436,7 +438,7 @@ def _retried_concerns() -> Iterator[str]:
             for row in rows:
                 if how == LOST and (row.operation in _NOT_RETRYABLE or "$out" in row.arguments):
                     continue
-                yield f"  - description: {_title(row)} has its {kind} concern again after {what}"
+                yield f"  - description: {titled(row)} has its {kind} concern again after {what}"
                 yield '    # Rules: RW-51; "Client Backpressure: Overload retry policy"'
                 yield "    # Wrong driver: makes the command of a retry from the operation alone."
                 yield "    operations:"
@@ -467,14 +469,14 @@ _TO_A_SECONDARY: Final = (
 
 
 def _to_a_member(row: Row) -> Iterator[str]:
-    yield f"  - description: in a replica set {_title(row)} goes to a secondary after the primary's overload"
+    yield f"  - description: in a replica set {titled(row)} goes to a secondary after the primary's overload"
     yield "    # Rules: CB-3"
     yield "    # Wrong driver: avoids an overloaded server for some operations only."
     yield "    runOnRequirements: [{ topologies: [replicaset] }]"
     yield "    operations:"
     yield "      - *primaryIsKnown"
     yield "      - *secondariesAreKnown"
-    yield from _refusing(row.avoids)
+    yield from refusing(row.avoids)
     yield _call(row, "preferred")
     yield from _attempts_of(row.avoids, *_TO_A_SECONDARY)
 
@@ -483,14 +485,14 @@ def _commands_to_a_member() -> Iterator[str]:
     for row in GROUPS["commands of the program"]:
         preferred = f"{row.arguments[:-2]}, readPreference: *primaryPreferred }}"
         where = "goes to a secondary after the primary's overload"
-        yield f"  - description: in a replica set {_title(row)} {where}"
+        yield f"  - description: in a replica set {titled(row)} {where}"
         yield "    # Rules: CB-1, CB-3"
         yield "    # Wrong driver: avoids no overloaded server for a command of the program's own."
         yield "    runOnRequirements: [{ topologies: [replicaset] }]"
         yield "    operations:"
         yield "      - *primaryIsKnown"
         yield "      - *secondariesAreKnown"
-        yield from _refusing(row.avoids)
+        yield from refusing(row.avoids)
         yield _call(Row(row.operation, row.on, preferred))
         yield from _attempts_of(row.avoids, *_TO_A_SECONDARY)
 
@@ -511,7 +513,7 @@ def _remembered(kind: str, error: tuple[str, object]) -> Iterator[str]:
     yield "    operations:"
     yield "      - *primaryIsKnown"
     yield "      - *secondariesAreKnown"
-    yield from _refusing("find")
+    yield from refusing("find")
     data = f"{{ failCommands: [find], appName: *appName, {error[0]} }}"
     point = f"{{ configureFailPoint: failCommand, mode: {{ times: 1 }}, data: {data} }}"
     yield "      # On one of two secondaries, which the first retries meet sooner or later."
@@ -543,13 +545,13 @@ def _remembered(kind: str, error: tuple[str, object]) -> Iterator[str]:
 
 
 def _to_a_mongos(row: Row) -> Iterator[str]:
-    yield f"  - description: in a sharded cluster {_title(row)} goes to the other mongos after overload"
+    yield f"  - description: in a sharded cluster {titled(row)} goes to the other mongos after overload"
     yield "    # Rules: CB-3"
     yield "    # Wrong driver: avoids an overloaded server for some operations only."
     yield "    runOnRequirements: [{ topologies: [sharded] }]"
     yield "    operations:"
     yield "      - *bothMongosAreKnown"
-    yield from _refusing(row.avoids)
+    yield from refusing(row.avoids)
     yield "      - name: repeat"
     yield "        object: testRunner"
     yield "        arguments:"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from operation_lists import FOLDER, GROUPS, Row
+from operation_lists import DOCUMENTS, FOLDER, GROUPS, STOCK, Row, refusing, titled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,15 +39,10 @@ createEntities:
       useMultipleMongoses: false
       uriOptions: {{ appName: &appName patient }}
       pushbackd: {{ jitter: 1 }}
-  - database: {{ id: &database database, client: *client, databaseName: &databaseName pushbackd }}
-  - collection: {{ id: &collection collection, database: *database, collectionName: &collectionName stock }}
+{STOCK}\
   - session: {{ id: &session session, client: *client }}
 
-initialData:
-  - collectionName: *collectionName
-    databaseName: *databaseName
-    documents: [{{ _id: 1 }}, {{ _id: 2 }}, {{ _id: 3 }}]
-
+{DOCUMENTS}
 _yamlAnchors:
   runOn: &runOn {{ features: [JITTER] }}
   twice: &twice
@@ -86,11 +81,7 @@ createEntities:
   - collection: {{ id: &collection collection, database: *database, collectionName: &collectionName stock }}
   - session: {{ id: &session session, client: *client }}
 
-initialData:
-  - collectionName: *collectionName
-    databaseName: *databaseName
-    documents: [{{ _id: 1 }}, {{ _id: 2 }}, {{ _id: 3 }}]
-
+{DOCUMENTS}
 _yamlAnchors:
   busy: &busy {{ error: 462, labels: [SystemOverloadedError, RetryableError] }}
   busyUnwritten: &busyUnwritten
@@ -190,12 +181,6 @@ def texts() -> dict[Path, str]:
     return {WAITS: _WAITS_HEAD + "\n".join(waits), RULES: _RULES_HEAD + "\n".join(rules)}
 
 
-def _title(row: Row) -> str:
-    first = row.avoids if row.avoids != row.operation else ""
-    written = " with $out" if "$out" in row.arguments else " of several batches" if row.commands > 1 else ""
-    return row.operation + written + (f" ({first})" if first else "")
-
-
 def _call(row: Row, *, session: bool = False, more: str = "") -> str:
     arguments = row.arguments or "{}"
     if session:
@@ -206,19 +191,8 @@ def _call(row: Row, *, session: bool = False, more: str = "") -> str:
 # --- waits ---
 
 
-def _refuse(command: str, times: int = 2) -> Iterator[str]:
-    yield "      - name: failPoint"
-    yield "        object: testRunner"
-    yield "        arguments:"
-    yield "          client: *operator"
-    yield "          failPoint:"
-    yield "            configureFailPoint: failCommand"
-    yield f"            mode: {{ times: {times} }}"
-    yield "            data:"
-    yield f"              failCommands: [{command}]"
-    yield "              appName: *appName"
-    yield "              errorCode: 462"
-    yield "              errorLabels: [SystemOverloadedError, RetryableError]"
+def _refuse(command: str) -> Iterator[str]:
+    yield from refusing(command, mode="{ times: 2 }")
     yield "              errorExtraInfo: { baseBackoffMS: 300 }"
 
 
@@ -237,7 +211,7 @@ def _waited(command: str) -> Iterator[str]:
 
 
 def _waits(row: Row) -> Iterator[str]:
-    yield from _waits_head(_title(row))
+    yield from _waits_head(titled(row))
     yield from _refuse(row.avoids)
     yield f"      - {_call(row)}"
     yield from _waited(row.avoids)
@@ -317,7 +291,7 @@ def _kept_foot() -> Iterator[str]:
 
 
 def _kept(row: Row) -> Iterator[str]:
-    yield from _kept_head(_title(row))
+    yield from _kept_head(titled(row))
     reads = row.reads or row.operation.startswith("list")
     for number, sequence in enumerate(UNCERTAIN if reads else SEQUENCES):
         session = number % 2 == 1 and row.operation not in _NO_SESSION
