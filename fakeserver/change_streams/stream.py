@@ -266,9 +266,10 @@ _FIELDS: Final = Fields.of(
     Field("resumeAfter", "object"),
     Field("startAfter", "object"),
     Field("startAtOperationTime", "timestamp"),
-    Field("allChangesForCluster", "bool"),
-    Field("showExpandedEvents", "bool"),
-    *(Field(name, "bool") for name in _NOT_HERE),
+    *(
+        Field(name, "strictBool", nullable=False)
+        for name in ("allChangesForCluster", "showExpandedEvents", *_NOT_HERE)
+    ),
 )
 
 

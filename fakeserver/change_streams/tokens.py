@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from bson import Binary
 
 _BAD_DATA: Final = 40647
+_BAD_TYPE_BITS: Final = 40648
+_EMPTY: Final = 40649
+_UNKNOWN_TYPE: Final = 50811
 _HIGH_WATER_MARK: Final = 0
 _EVENT: Final = 128
 _FORMAT: Final = bytes.fromhex("2b042c")
 _TIMESTAMP: Final = b"\x82"
 _UUID: Final = bytes.fromhex("5a1004")
 _END: Final = b"\x04"
-_LENGTH: Final = 21
+_LENGTH: Final = 20
+"""Bytes of a token ahead of the UUID."""
 _LENGTH_WITH_UUID: Final = _LENGTH + len(_UUID) + 16
 
 
@@ -88,7 +92,9 @@ class ResumeToken:
     def parse(cls, document: dict[str, Any]) -> StreamPosition:
         """Return the position that a client's token names.
 
-        Raises `CommandError` 40647, 9 FailedToParse or 260 InvalidResumeToken for what is no token of ours.
+        What follows the last element is not read, so its end may be missing, as on a server.
+        Raises `CommandError` 40647, 40648, 9 FailedToParse, 40649, 50811 or 15 Overflow for what is no token,
+        and 260 InvalidResumeToken for what is no token of ours.
         """
         text = document.get("_data")
         if not isinstance(text, str):
@@ -97,23 +103,17 @@ class ResumeToken:
                 "Bad resume token: _data of missing or of wrong type. Expected string, got "
                 f"{show_document(document)}",
             )
+        if "_typeBits" in document and not isinstance(document["_typeBits"], bytes):
+            raise CommandError(
+                _BAD_TYPE_BITS, f"Bad resume token: _typeBits of wrong type {show_document(document)}"
+            )
         try:
             data = bytes.fromhex(text)
         except ValueError:
             raise CommandError(
                 ErrorCode.FAILED_TO_PARSE, "resume token string was not a valid hex string"
             ) from None
-        if not (
-            len(data) in {_LENGTH, _LENGTH_WITH_UUID}
-            and data[:1] == _TIMESTAMP
-            and data[9:12] == _FORMAT
-            and data[12] in {_HIGH_WATER_MARK, _EVENT}
-            and data[17] in {0, 1}
-            and data[-1:] == _END
-        ):
-            raise CommandError(
-                ErrorCode.INVALID_RESUME_TOKEN, f"Bad resume token: {text!r} was not made by this server"
-            )
+        _check_elements(data)
         return StreamPosition(
             int.from_bytes(data[1:5], "big"),
             int.from_bytes(data[5:9], "big"),
@@ -121,4 +121,22 @@ class ResumeToken:
             int.from_bytes(data[13:17], "big"),
             bool(data[17]),
             int.from_bytes(data[18:20], "big"),
+        )
+
+
+def _check_elements(data: bytes) -> None:
+    """Refuse what is no token by the first of its elements that is wrong. Raises `CommandError`."""
+    if data[:1] in {b"", _END}:
+        raise CommandError(_EMPTY, "invalid empty resume token")
+    if data[:1] != _TIMESTAMP:
+        raise CommandError(_UNKNOWN_TYPE, f"Unknown type: {data[0]}")
+    needed = _LENGTH_WITH_UUID if data[_LENGTH:].startswith(_UUID) else _LENGTH
+    if len(data) < needed:
+        raise CommandError(
+            ErrorCode.OVERFLOW, f"a resume token of {len(data)} bytes is truncated: it needs {needed}"
+        )
+    if data[9:12] != _FORMAT or data[12] not in {_HIGH_WATER_MARK, _EVENT} or data[17] not in {0, 1}:
+        raise CommandError(
+            ErrorCode.INVALID_RESUME_TOKEN,
+            f"Bad resume token: {data.hex().upper()!r} was not made by this server",
         )

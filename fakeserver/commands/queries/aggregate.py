@@ -40,6 +40,7 @@ from fakeserver.commands.queries.reading import (
     indexed_reader,
     query_of,
     reader,
+    reader_of_indexes,
     snapshot_time,
     view_of,
 )
@@ -164,6 +165,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         hint=check_hint(collection, request.get("hint"), ns, None),
         read=reader(ctx, ctx.db),
         look_up=indexed_reader(ctx, ctx.db),
+        indexes_of=reader_of_indexes(ctx, ctx.db),
     )
     engine = ctx.catalog.engine
     if first in source_stages.SOURCES:
@@ -243,6 +245,13 @@ def _check_strict(request: Mapping[str, Any], pipeline: Sequence[Mapping[str, An
                     ErrorCode.API_STRICT_ERROR,
                     f"stage {name} is not allowed with 'apiStrict: true' in API Version 1",
                 )
+            unstable = source_stages.UNSTABLE_FIELDS.get(name, frozenset())
+            for field in argument if unstable and isinstance(argument, dict) else ():
+                if field in unstable:
+                    raise CommandError(
+                        ErrorCode.API_STRICT_ERROR,
+                        f"BSON field '{name}.{field}' is not allowed with apiStrict:true.",
+                    )
 
 
 def check_concern_of_stages(request: Mapping[str, Any]) -> None:
@@ -494,8 +503,9 @@ def _transform(
     scope = Scope(fold=fold_of(request.get("collation")), variables=variables)
     run = compile_pipeline([stage for stage in stages if SPLIT not in stage], scope)
     # After the compilation: a stage that is unknown, or malformed, is reported as that.
-    for name in names:
-        if name not in _ALLOWED:
+    for name, stage in zip(names, stages, strict=True):
+        # Without an order `$fill` only adds fields.
+        if name not in _ALLOWED and (name != "$fill" or "sortBy" in stage[name]):
             raise CommandError(
                 ErrorCode.ILLEGAL_OPERATION, f"{name} is not permitted in a $changeStream pipeline"
             )

@@ -220,10 +220,27 @@ def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:
         ns, pipeline, collection = ctx.catalog.resolve(target)
         # What a view of another database names is of that database.
         inner = read if target.db == db else reader(ctx, target.db)
-        options = query_of(ctx, {}, collection, view=view_of(ctx, target, {}), read=inner)
+        options = query_of(
+            ctx,
+            {},
+            collection,
+            view=view_of(ctx, target, {}),
+            read=inner,
+            indexes_of=reader_of_indexes(ctx, target.db),
+        )
         return ctx.catalog.engine.aggregate(ns, pipeline, options=options)
 
     return read
+
+
+def reader_of_indexes(ctx: CommandContext, db: str) -> Callable[[Any], Sequence[IndexSpec]]:
+    """Return the function by which a stage sees the indexes of another collection."""
+
+    def indexes(name: Any) -> Sequence[IndexSpec]:
+        target = Namespace(name["db"], name["coll"]) if isinstance(name, dict) else Namespace(db, name)
+        return indexes_of(ctx.catalog.resolve(target)[2])
+
+    return indexes
 
 
 def indexed_reader(ctx: CommandContext, db: str) -> Callable[[Any, str, Any], list[Document] | None]:

@@ -321,6 +321,10 @@ def is_stable(name: str, argument: Any) -> bool:
     return name not in _UNSTABLE
 
 
+UNSTABLE_FIELDS: Final = {"$changeStream": frozenset({"showExpandedEvents"})}
+"""Fields that API Version 1 does not have, of stages that it has."""
+
+
 ON_DATABASE: Final = frozenset(
     {"$documents", "$listLocalSessions", "$currentOp", "$changeStream", "$shardedDataDistribution"}
     | {"$listClusterCatalog", "$querySettings"}

@@ -331,7 +331,10 @@ def check_id(value: Any) -> None:
     if isinstance(value, Regex):
         raise WriteError(ErrorCode.INVALID_ID_FIELD, "The '_id' value cannot be of type regex")
     if is_object(value):
-        for name in value:
+        names = list(value)
+        if names[:2] == ["$ref", "$id"] and isinstance(value["$ref"], str):  # a DBRef
+            names = names[3 if names[2:3] == ["$db"] and isinstance(value["$db"], str) else 2 :]
+        for name in names:
             if name.startswith("$"):
                 raise WriteError(
                     ErrorCode.DOLLAR_PREFIXED_FIELD_NAME,

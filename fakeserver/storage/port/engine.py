@@ -72,7 +72,8 @@ class Query(NamedTuple):
     hinted index. `read` returns the documents of another collection, for stages that join, which leave them
     as they are; `look_up` those whose field equals a scalar, or None where no index can find them
     (`StorageEngine.equal`). `make_id` returns an ObjectId, for `$createObjectId`. `scripts` runs JavaScript,
-    where it is allowed. `indexes` are those of the collection, which text and geographic searches look for.
+    where it is allowed. `indexes` are those of the collection, which text and geographic searches look for,
+    and `indexes_of` returns those of another one.
     `allow_disk_use` says whether what is more than fits into memory may be sorted and grouped. `release` is
     the wire version of the release whose operators are known, 0 for all. `allowed` are the names of the
     indexes that may be read, None for all.
@@ -95,6 +96,7 @@ class Query(NamedTuple):
     make_id: Callable[[], Any] | None = None
     scripts: Scripts | None = None
     indexes: Sequence[IndexSpec] = ()
+    indexes_of: Callable[[Any], Sequence[IndexSpec]] | None = None
     allow_disk_use: bool = True
     look_up: Callable[[Any, str, Any], list[Document] | None] | None = None
     release: int = 0
@@ -353,6 +355,13 @@ _NO_VARIABLES: Final[Mapping[str, Any]] = {}
 _NO_METADATA: Final[Mapping[str, Callable[[Any], Any]]] = {}
 
 
+class Searched(NamedTuple):
+    """What searches of a pipeline need: the indexes, and where to note what they find out."""
+
+    indexes: Sequence[IndexSpec] = ()
+    metadata: QueryMetadata | None = None
+
+
 class Scope(NamedTuple):
     """The surroundings of a query.
 
@@ -361,7 +370,8 @@ class Scope(NamedTuple):
     scalar, or None where no index tells. `rng` is for `$sample` and `$rand`, and `make_id` makes ObjectIds.
     `meta` are the metadata that `$meta` may name, as functions of the document at the root. `scripts` runs
     JavaScript, None where it is not allowed. `indexes` are those of the collection, and `metadata` holds what
-    text and geographic searches find out about its documents. `spills` says whether stages that need all
+    text and geographic searches find out about its documents; `searched` returns both for a pipeline over
+    another collection. `spills` says whether stages that need all
     documents may use the disk where these are more than fit into their memory (`allowDiskUse`). `release` is
     the wire version of the release whose operators are known, 0 for all, and `depth` the number of stages
     that the pipeline stands within.
@@ -380,6 +390,7 @@ class Scope(NamedTuple):
     look_up: Callable[[Any, str, Any], list[dict[str, Any]] | None] | None = None
     release: int = 0
     depth: int = 0
+    searched: Callable[[Any, Sequence[Mapping[str, Any]]], Searched] | None = None
 
     def knows(self, name: str, since: Mapping[str, int]) -> bool:
         """Return whether the release has an operator, by a table of since when there are the newer ones."""

@@ -24,7 +24,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fakeserver.storage.port.engine import IndexSpec, Scope
+    from fakeserver.storage.port.engine import Evaluate, IndexSpec, Scope
 
     Document: TypeAlias = dict[str, Any]
 
@@ -61,7 +61,7 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
             _NO_OBJECT, f"invalid parameter: expected an object ($geoNear), found {type_name(argument)}"
         )
     _check_options(argument, optional=not scope.release or scope.release >= WIRE_82)
-    near = _near(argument, scope)
+    near = _near(argument, scope) if _is_fixed(argument, scope) else None
     accepts = compile_filter(argument.get("query") or {}, scope)
     multiplier = geo_shapes.number(argument.get("distanceMultiplier", 1.0))
     distance_field, location_field = (
@@ -73,10 +73,11 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
 
     def run(documents: list[Document]) -> list[Document]:
         # Not before: a view may be made before its index.
-        parts = split(_key(argument, near, scope.indexes))
+        centre = near or _near(argument, scope)
+        parts = split(_key(argument, centre, scope.indexes))
         found: list[tuple[float, Document]] = []
         for document in documents:
-            reached = nearest(near, document, parts) if accepts(document) else None
+            reached = nearest(centre, document, parts) if accepts(document) else None
             if reached is None:
                 continue
             distance, location = reached[0] * multiplier, reached[1]
@@ -175,16 +176,28 @@ def _check_key(value: str) -> None:
         )
 
 
-def _settled(name: str, argument: dict[str, Any], code: int, scope: Scope) -> Any:
-    """Return the value of an option that is an expression. Raises `CommandError` if it is not constant."""
+def _is_fixed(argument: dict[str, Any], scope: Scope) -> bool:
+    """Return whether no variable, whose value is known when the stage runs, decides where it searches.
+
+    A `$lookup` gives them other values for each document. Raises `CommandError` for what is no expression.
+    """
+    names = [name for name in ("near", *_BOUND_CHANGES) if name in argument]
+    for name in names:
+        _expression(name, argument, scope)
+    return all(is_constant(argument[name], scope.names()) for name in names)
+
+
+def _expression(name: str, argument: dict[str, Any], scope: Scope) -> Evaluate:
+    """Return an option that is an expression. Raises `CommandError` if it depends on a document."""
     evaluate = compile_expression(argument[name], scope)
     if not is_constant(argument[name]):
+        code = _BOUND_CHANGES.get(name, _NEAR_CHANGES)
         raise CommandError(code, f"$geoNear requires {name} to be a constant expression")
-    return evaluate(scope.frame({}))
+    return evaluate
 
 
 def _near(argument: dict[str, Any], scope: Scope) -> Near:
-    value = _settled("near", argument, _NEAR_CHANGES, scope)
+    value = _expression("near", argument, scope)(scope.frame({}))
     if not isinstance(value, dict | list):
         raise CommandError(
             _NEAR_OF_ANOTHER_TYPE,
@@ -196,9 +209,9 @@ def _near(argument: dict[str, Any], scope: Scope) -> Near:
         if len(value) > _PAIR_AND_DISTANCE:
             raise CommandError(ErrorCode.BAD_VALUE, f"geo near accepts just one argument: {show(value)}")
         bounds["maxDistance"] = _check_distance("maxDistance", value[-1])
-    for name, code in _BOUND_CHANGES.items():
+    for name in _BOUND_CHANGES:
         if name in argument:
-            bounds[name] = _check_distance(name, _settled(name, argument, code, scope))
+            bounds[name] = _check_distance(name, _expression(name, argument, scope)(scope.frame({})))
     least, most = bounds["minDistance"], bounds["maxDistance"]
     try:
         shape = geo_shapes.parse(_as_point(value))

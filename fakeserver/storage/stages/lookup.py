@@ -16,6 +16,7 @@ from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.forms import check_variable
 from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.port.engine import Searched
 from fakeserver.storage.stages.projecting import set_computed
 from fakeserver.storage.stages.rank_fusion import FUSIONS, not_first
 from fakeserver.storage.values.limits import Volume
@@ -257,8 +258,8 @@ def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipelin
     pipeline = argument.get("pipeline", [])
     _check_inner("$lookup", pipeline, named="from" in argument)
     variables = _variables(argument.get("let", {}), scope)
-    within = deeper(scope)
-    inner = _Inner(pipeline, variables, within, compile_pipeline) if pipeline else None
+    within = _over(argument.get("from"), pipeline, scope)
+    inner = _Inner(pipeline, variables, within, compile_pipeline) if pipeline or variables else None
     target = stage_path(argument["as"])
 
     def run(documents: list[Document]) -> list[Document]:
@@ -395,11 +396,10 @@ class _Join:
                 return inner.run(self._others.documents)
             return inner.run(self._others.sharing(document, self._local, self._foreign))
         if self._local is not None:
+            if inner is not None:
+                inner.bind(document)
             related = self._related(document, self._local)
-            if inner is None or not related:
-                return related
-            inner.bind(document)
-            return inner.run(related)
+            return related if inner is None else inner.run(related)
         if inner is None:
             return self.others.documents
         if inner.is_constant:
@@ -515,6 +515,16 @@ def deeper(scope: Scope) -> Scope:
     return scope._replace(depth=scope.depth + 1)
 
 
+def _over(name: Any, pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Scope:
+    """Return the surroundings of a pipeline over another collection. Raises `CommandError` 232."""
+    searched = Searched()
+    if name is not None and scope.searched is not None:
+        searched = scope.searched(name, pipeline)
+    metadata = searched.metadata
+    readers = {} if metadata is None else metadata.readers()
+    return deeper(scope)._replace(indexes=searched.indexes, metadata=metadata, meta=readers)
+
+
 def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) -> PipelineStage:
     """Return a `$unionWith` stage. Raises `CommandError` for a malformed one."""
     if type(argument) is not str and not isinstance(argument, dict):
@@ -528,7 +538,7 @@ def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePip
     own = None
     if stages and isinstance(stages[0], dict) and DOCUMENTS in stages[0]:
         own, stages = compile_documents(stages[0][DOCUMENTS], scope), stages[1:]
-    pipeline = compile_pipeline(stages, deeper(scope))
+    pipeline = compile_pipeline(stages, _over(options.get("coll"), stages, scope))
 
     def run(documents: list[Document]) -> list[Document]:
         check_for_interrupt()

@@ -25,6 +25,7 @@ nothing may fail.
 
 from __future__ import annotations
 
+import functools
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
@@ -39,7 +40,16 @@ from fakeserver.storage.plans.index_keys import sign_of
 from fakeserver.storage.plans.indexes import duplicate_key
 from fakeserver.storage.plans.planning import SCAN, covers, index_key, keyed, may_be_covered, residue
 from fakeserver.storage.plans.search_rules import check_searches, metadata_of, metadata_of_pipeline
-from fakeserver.storage.port.engine import Changed, Document, Explanation, Query, Scope, Stats, UpdateResult
+from fakeserver.storage.port.engine import (
+    Changed,
+    Document,
+    Explanation,
+    Query,
+    Scope,
+    Searched,
+    Stats,
+    UpdateResult,
+)
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.store import scanning as scan
@@ -363,6 +373,7 @@ class MemoryEngine:
             query.allow_disk_use,
             query.look_up,
             query.release,
+            searched=None if query.indexes_of is None else functools.partial(_searched, query.indexes_of),
         )
 
     def _targets(
@@ -457,6 +468,12 @@ class MemoryEngine:
 _ATTEMPTS: Final = 4
 """How often an update of a document is made anew before nobody else has a turn during it."""
 _IN_TURNS: Final = nullcontext()
+
+
+def _searched(
+    indexes_of: Callable[[Any], Sequence[IndexSpec]], name: Any, pipeline: Sequence[Mapping[str, Any]]
+) -> Searched:
+    return Searched(indexes_of(name), metadata_of_pipeline(pipeline))
 
 
 class Updated(NamedTuple):

@@ -125,6 +125,9 @@ def test_a_time_to_come_is_waited_for() -> None:
 TOKEN = ResumeToken(StreamPosition.mark(Timestamp(1, 1))).document
 
 
+SWITCHES = ("allChangesForCluster", "showExpandedEvents", "showMigrationEvents", "showSystemEvents")
+
+
 @pytest.mark.parametrize(
     ("options", "code"),
     [
@@ -137,6 +140,7 @@ TOKEN = ResumeToken(StreamPosition.mark(Timestamp(1, 1))).document
         ({"nonsense": 1}, 40415),
         ({"allChangesForCluster": True}, 72),
         ({"showMigrationEvents": True}, 238),
+        *(({name: value}, 14) for name in SWITCHES for value in (0, 1.0, None, "true")),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], code: int) -> None:
@@ -159,6 +163,7 @@ def test_not_everything_can_be_watched(db: str, target: str | int, code: int) ->
         ([{"$unsupported": "foo"}], 40324),
         ([{"$group": {"_id": 1}}], 20),
         ([{"$sort": {"x": 1}}], 20),
+        ([{"$fill": {"sortBy": {"x": 1}, "output": {"x": {"method": "locf"}}}}], 20),
         ([{"$changeStream": {}}], 40602),
         ([{"$changeStreamSplitLargeEvent": {}}, {"$match": {}}], 7182802),
         ([{"$match": {"$nonsense": 1}}], 2),
@@ -193,11 +198,12 @@ def test_stages_filter_and_shape_events() -> None:
         {"$redact": {"$cond": [{"$eq": ["$_id", 3]}, "$$PRUNE", "$$DESCEND"]}},
         {"$project": {"fullDocument": 1}},
         {"$addFields": {"seen": True}},
+        {"$fill": {"output": {"x": {"value": 0}}}},
     ]
     events = told(server, stages=stages)
     for event in events:
         del event["_id"]
-    assert events == [{"fullDocument": {"_id": 2}, "seen": True}, {"seen": True}]
+    assert events == [{"fullDocument": {"_id": 2}, "seen": True, "x": 0}, {"seen": True, "x": 0}]
 
 
 def test_events_that_do_not_match_move_the_token_on() -> None:

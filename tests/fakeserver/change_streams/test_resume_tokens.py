@@ -51,15 +51,30 @@ def test_a_high_water_mark_stands_ahead_of_the_events_of_its_time() -> None:
     assert StreamPosition.event(timestamp, 1) < StreamPosition.mark(Timestamp(7, 2))
 
 
+PLACE = StreamPosition.event(Timestamp(7, 1), 2)
+WHOLE = ResumeToken(PLACE, UUID).document["_data"]
+MARK = ResumeToken(StreamPosition.mark(Timestamp(1, 1))).document["_data"]
+
+
+@pytest.mark.parametrize("text", [WHOLE.lower(), WHOLE[:-2], WHOLE + "00", WHOLE + "FF"])
+def test_what_stands_behind_the_last_element_does_not_matter(text: str) -> None:
+    assert ResumeToken.parse({"_data": text, "_typeBits": Binary(b"")}) == PLACE
+
+
 @pytest.mark.parametrize(
     ("token", "code"),
     [
         ({}, 40647),
         ({"_data": 7}, 40647),
         ({"_data": "xyz"}, 9),
-        ({"_data": ""}, 260),
-        ({"_data": "82"}, 260),
-        ({"_data": ResumeToken(StreamPosition.mark(Timestamp(1, 1))).document["_data"] + "00"}, 260),
+        ({"_data": WHOLE, "_typeBits": "0"}, 40648),
+        ({"_data": ""}, 40649),
+        ({"_data": "04"}, 40649),
+        ({"_data": "00"}, 50811),
+        ({"_data": "82"}, 15),
+        ({"_data": WHOLE[:-4]}, 15),
+        ({"_data": MARK[:-4]}, 15),
+        ({"_data": WHOLE[:18] + "FF" + WHOLE[20:]}, 260),
     ],
 )
 def test_what_is_no_token_is_refused(token: dict[str, Any], code: int) -> None:

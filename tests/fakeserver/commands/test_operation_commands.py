@@ -58,3 +58,10 @@ def test_of_the_stages_that_tell_of_a_collection_the_stable_api_has_the_count(
         assert filled().run(command)["cursor"]["firstBatch"]
     else:
         assert failure(filled(), command).code == 323
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_the_stable_api_has_change_streams_without_expanded_events(*, value: bool) -> None:
+    stream = {"aggregate": "c", "pipeline": [{"$changeStream": {"showExpandedEvents": value}}], "cursor": {}}
+    assert failure(filled(), {**stream, **STRICT}).code == 323
+    assert filled().run(stream)["cursor"]["id"]

@@ -74,6 +74,20 @@ def test_an_unordered_insert_goes_on() -> None:
             52,
             "_id fields may not contain '$'-prefixed fields: $a is not valid for storage.",
         ),
+        *(
+            (
+                {"_id": id_},
+                52,
+                f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.",
+            )
+            for id_, name in [
+                ({"$ref": "c"}, "$ref"),
+                ({"$id": 1}, "$id"),
+                ({"$ref": 7, "$id": 1}, "$ref"),
+                ({"$ref": "c", "$id": 1, "$db": 7}, "$db"),
+                ({"$ref": "c", "$id": 1, "$db": "d", "$more": 1}, "$more"),
+            ]
+        ),
         ({"_id": [1]}, 53, "The '_id' value cannot be of type array"),
         (
             {"_id": 1, "x": "x" * 2**24},
@@ -85,6 +99,11 @@ def test_an_unordered_insert_goes_on() -> None:
 def test_insert_refuses_what_cannot_be_stored(document: dict[str, Any], code: int, message: str) -> None:
     (error,) = Server().run({"insert": "c", "documents": [document]})["writeErrors"]
     assert (error["code"], error["errmsg"]) == (code, message)
+
+
+def test_an_id_may_be_a_reference() -> None:
+    ids = [{"$ref": "c", "$id": 1}, {"$ref": "c", "$id": 1, "$db": "d"}, {"$ref": "c", "$id": 1, "more": 2}]
+    assert Server().run({"insert": "c", "documents": [{"_id": id_} for id_ in ids]}) == {"n": 3}
 
 
 def test_insert_refuses_what_is_nested_too_deep() -> None:

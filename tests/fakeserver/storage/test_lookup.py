@@ -281,3 +281,70 @@ def test_code_names_no_collection(stage: dict[str, Any]) -> None:
         with pytest.raises(CommandError) as refused:
             server.run({"aggregate": "c", "pipeline": pipeline, "cursor": {}})
         assert refused.value.code in {9, 14}
+
+
+# Pipelines over the other collection: its indexes serve their searches, `let` is computed for each document.
+
+
+def shops() -> Server:
+    """Return a server with towns (indexed by nothing) and their shops (by text and by place)."""
+    server = Server()
+    server.fill("towns", {"_id": 1, "at": [0, 0], "name": "A"}, {"_id": 2, "at": [5, 5], "name": 7})
+    server.fill("shops", {"_id": 1, "at": [0, 1], "sells": "tea"}, {"_id": 2, "at": [5, 6], "sells": "bread"})
+    for key in ({"sells": "text"}, {"at": "2d"}):
+        server.run({"createIndexes": "shops", "indexes": [{"key": key, "name": next(iter(key))}]})
+    return server
+
+
+def piped(server: Server, *pipeline: Document) -> list[Document]:
+    """Return what a pipeline makes of the towns."""
+    answer = server.run({"aggregate": "towns", "pipeline": list(pipeline), "cursor": {}})
+    documents: list[Document] = answer["cursor"]["firstBatch"]
+    return documents
+
+
+def joined_ids(documents: list[Document]) -> list[list[int]]:
+    return [[shop["_id"] for shop in document["shops"]] for document in documents]
+
+
+def over_shops(*pipeline: Document, **options: Any) -> Document:
+    return {"$lookup": {"from": "shops", "pipeline": list(pipeline), "as": "shops", **options}}
+
+
+def test_a_text_search_within_a_stage_uses_the_index_of_the_other_collection() -> None:
+    search = {"$match": {"$text": {"$search": "tea"}}}
+    score = {"$addFields": {"score": {"$meta": "textScore"}}}
+    assert joined_ids(piped(shops(), over_shops(search))) == [[1], [1]]
+    first, *_others = piped(shops(), over_shops(search, score))
+    assert first["shops"][0]["score"] > 0
+    union = {"$unionWith": {"coll": "shops", "pipeline": [search]}}
+    assert [document["_id"] for document in piped(shops(), union)] == [1, 2, 1]
+
+
+def test_the_indexes_of_the_collection_outside_do_not_serve_the_pipeline_within() -> None:
+    within = {"$lookup": {"from": "towns", "as": "x", "pipeline": [{"$match": {"$text": {"$search": "A"}}}]}}
+    with pytest.raises(CommandError) as refused:
+        shops().run({"aggregate": "shops", "pipeline": [within], "cursor": {}})
+    assert refused.value.code == 27
+
+
+def test_the_place_to_search_around_may_be_a_variable() -> None:
+    near = {"$geoNear": {"near": "$$place", "distanceField": "far", "maxDistance": 2}}
+    assert joined_ids(piped(shops(), over_shops(near, let={"place": "$at"}))) == [[1], [2]]
+
+
+@pytest.mark.parametrize("options", [{}, {"localField": "none", "foreignField": "_id"}])
+@pytest.mark.parametrize("pipeline", [[], [{"$match": {"sells": "tea"}}]])
+def test_a_variable_that_fails_fails_the_stage_though_nothing_reads_it(
+    options: Document, pipeline: list[Document]
+) -> None:
+    stage = over_shops(*pipeline, let={"bad": {"$add": ["$name", 1]}}, **options)
+    with pytest.raises(CommandError) as refused:
+        piped(shops(), stage)
+    assert refused.value.code == 14
+
+
+def test_a_pipeline_runs_also_where_no_document_of_the_other_collection_is_related() -> None:
+    count = {"$facet": {"all": [{"$count": "n"}]}}
+    documents = piped(shops(), over_shops(count, localField="name", foreignField="sells"))
+    assert [document["shops"] for document in documents] == [[{"all": []}], [{"all": []}]]
