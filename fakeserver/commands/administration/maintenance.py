@@ -17,8 +17,7 @@ setFeatureCompatibilityVersion asks for `confirm` since 7.0. `dryRun` and `freeS
 
 Not modelled: A change of the compatibility version, with the features that it would switch. There is no file
 to compact, to flush or to rotate. convertToCapped enters a drop, a create and inserts in the oplog; a server
-copies into a temporary collection and renames it. cloneCollectionAsCapped does the same. A mongos does not
-have dataSize.
+copies into a temporary collection and renames it. cloneCollectionAsCapped does the same.
 """
 
 from __future__ import annotations
@@ -104,7 +103,6 @@ def auto_compact(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
     "filemd5",
     kind="read",
     on_secondaries=True,
-    home="mongod",
     fields=Fields.of(Field("filemd5"), Field("root", "string"), strict=False),
 )
 def file_md5(ctx: CommandContext, command: dict[str, Any]) -> Reply:
@@ -126,7 +124,7 @@ _DATA_SIZE: Final = Fields.of(
 )
 
 
-@table.command("dataSize", kind="read", on_secondaries=True, home="mongod", fields=_DATA_SIZE)
+@table.command("dataSize", kind="read", on_secondaries=True, fields=_DATA_SIZE)
 def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return how many bytes a collection's documents take, or those between two keys of an index."""
     name = command["dataSize"]
@@ -139,13 +137,14 @@ def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     collection = ctx.catalog.get(ns)
     if collection is not None and collection.is_view:
         raise not_on_view(ns)
-    estimate = command.get("estimate", False)
     stats = ctx.catalog.engine.stats(ns)
     size, count = stats.size, stats.count
     if lowest and highest and collection is not None:
         found = _between(ctx, collection, command.get("keyPattern") or lowest, lowest, highest)
         size, count = sum(len(bson.encode(each)) for each in found), len(found)
-    return {"estimate": estimate, "size": Int64(size), "numObjects": Int64(count), "millis": 0}
+    measured = {"size": Int64(size), "numObjects": Int64(count), "millis": 0}
+    # A mongos adds up what the shards measured, and says nothing of how.
+    return measured if ctx.node.is_mongos else {"estimate": command.get("estimate", False), **measured}
 
 
 def _between(

@@ -104,7 +104,7 @@ def _query_geometry(value: Any) -> GeoShape:
         return pair
     if not geo_shapes.is_geojson(value):
         raise CommandError(ErrorCode.BAD_VALUE, f"unknown GeoJSON type: {show(value)}")
-    return geo_shapes.parse_geojson(value)
+    return geo_shapes.parse_geojson(value, winding=True)
 
 
 def _area(shape: GeoShape, value: Any) -> SphericalArea:

@@ -4,7 +4,9 @@ Longitude comes first. Coordinates are degrees. Distances and relations are thos
 
 On the sphere, shapes are drawn in a gnomonic projection around the shape that is asked about: it makes great
 circles straight lines, so that what a plane's geometry says of the drawing holds on the sphere, within a
-hemisphere. Shapes other than points need shapely, from the extra `geo`; this module is its only door.
+hemisphere. A polygon that winds strictly is what lies to the left of its ring: if the ring goes clockwise,
+everything but the polygon that is drawn. Shapes other than points need shapely, from the extra `geo`; this
+module is its only door.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ class SphericalArea:
         self._library = shapely()
         self._shape = shape
         # The map touches the globe where the vertices lie on average, so that straight lines stay straight.
-        vectors = (_vector(each) for each in shape.vertices())
+        # A ring's last position is its first again, and counts once.
+        vectors = (_vector(each) for each in dict.fromkeys(shape.vertices()))
         x, y, z = (math.fsum(part) for part in zip(*vectors, strict=True))
         center = math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
         self._project = _gnomonic(center)
@@ -82,10 +85,15 @@ class SphericalArea:
             # It reaches round the globe: the map with straight degrees is the best there is.
             self._project = _as_it_is
             area = _drawn(shape, self._project)
-        if [len(rings) for rings in shape.polygons] == [1] and area.area <= _TOUCH**2:
-            area = self._library.make_valid(area)  # a polygon that is no more than a line
+        one_ring = [len(rings) for rings in shape.polygons] == [1]
+        # A polygon that is no more than a line, or a ring whose ends are apart on the map alone.
+        if one_ring and (self._project is _as_it_is or area.convex_hull.area <= _TOUCH**2):
+            area = self._library.make_valid(area)
         self._area = area
-        if not all(part.is_valid for part in (area.geoms if hasattr(area, "geoms") else (area,))):
+        ring = getattr(area, "exterior", None)
+        self._outside = shape.winds and ring is not None and not ring.is_ccw
+        """The area is all that is not drawn."""
+        if not all(map(_is_valid, area.geoms if hasattr(area, "geoms") else (area,))):
             raise ValueError("Loop is not valid")
         self._library.prepare(area)
 
@@ -93,7 +101,12 @@ class SphericalArea:
         """Return whether all of a shape is within the area."""
         drawn = self._draw(shape)
         if drawn is None:
-            return False
+            return self._outside
+        if self._outside:
+            return not self._meets(drawn, shape)
+        return self._covers(drawn, shape)
+
+    def _covers(self, drawn: Any, shape: GeoShape) -> bool:
         return bool(self._area.covers(drawn)) or (
             shape.is_point and bool(self._area.distance(drawn) <= _TOUCH)
         )
@@ -107,11 +120,24 @@ class SphericalArea:
         """Return whether a shape has a point in common with the area."""
         drawn = self._draw(shape)
         if drawn is None:
-            return False
+            return self._outside
+        if self._outside:
+            return not self._covers(drawn, shape)
+        return self._meets(drawn, shape)
+
+    def _meets(self, drawn: Any, shape: GeoShape) -> bool:
         if self._area.area > 0 and _is_surface(self._shape) and _is_surface(shape):
             # Surfaces that share no more than a border do not meet.
             return bool(self._area.intersection(drawn).area > _TOUCH**2)
         return bool(self._area.intersects(drawn)) or bool(self._area.distance(drawn) <= _TOUCH)
+
+
+def _is_valid(part: Any) -> bool:
+    """Return whether a drawn part is valid; holes share no edge, not even up to rounding, with their ring."""
+    holes = part.interiors if hasattr(part, "interiors") else ()
+    edge = part.exterior.buffer(_TOUCH) if len(holes) else None
+    shared = (hole.intersection(edge).length for hole in holes)
+    return bool(part.is_valid) and all(length <= 10 * _TOUCH for length in shared)
 
 
 def _is_surface(shape: GeoShape) -> bool:
@@ -210,13 +236,17 @@ class BadShapeError(ValueError):
 
 
 class GeoShape(NamedTuple):
-    """A geometry: points, lines (positions) and polygons (rings); `legacy` for a pair of coordinates."""
+    """A geometry: points, lines (positions) and polygons (rings); `legacy` for a pair of coordinates.
+
+    `winds` says that the only ring of a polygon has its inside to the left, however large that is.
+    """
 
     type: str
     points: tuple[Pair, ...] = ()
     lines: tuple[tuple[Pair, ...], ...] = ()
     polygons: tuple[tuple[tuple[Pair, ...], ...], ...] = ()
     legacy: bool = False
+    winds: bool = False
 
     @property
     def is_point(self) -> bool:
@@ -292,12 +322,17 @@ def candidates(value: Any) -> Iterator[Any]:
         yield value
 
 
-def parse_geojson(value: dict[str, Any]) -> GeoShape:
-    """Return GeoJSON as a shape. Raises `BadShapeError`."""
+def parse_geojson(value: dict[str, Any], *, winding: bool = False) -> GeoShape:
+    """Return GeoJSON as a shape; with `winding`, as in queries, a polygon may wind strictly.
+
+    Raises `BadShapeError`.
+    """
     kind = value.get("type")
     if kind not in _TYPES:
         raise BadShapeError(f"unknown GeoJSON type: {show(value)}")
-    _check_crs(value)
+    winds = _crs_of(value) == _STRICT_CRS
+    if winds and not winding:
+        raise BadShapeError(f"can't index geometry with strict winding order {show(value)}")
     if kind == COLLECTION:
         return _collection(value)
     coordinates = value.get("coordinates")
@@ -312,13 +347,17 @@ def parse_geojson(value: dict[str, Any]) -> GeoShape:
     if kind == MULTI_LINE:
         return GeoShape(MULTI_LINE, lines=tuple(_line(each) for each in _nonempty(coordinates, kind)))
     if kind == POLYGON:
-        return GeoShape(POLYGON, polygons=(_polygon(coordinates),))
+        rings = _polygon(coordinates)
+        if winds and len(rings) > 1:
+            raise BadShapeError(f"Only one simple loop is allowed in a big polygon: {show(coordinates)}")
+        return GeoShape(POLYGON, polygons=(rings,), winds=winds)
     return GeoShape(MULTI_POLYGON, polygons=tuple(_polygon(each) for each in _nonempty(coordinates, kind)))
 
 
-def _check_crs(value: dict[str, Any]) -> None:
+def _crs_of(value: dict[str, Any]) -> str | None:
+    """Return the name of the system of reference, None if none is stated. Raises `BadShapeError`."""
     if "crs" not in value:
-        return
+        return None
     crs = value["crs"]
     if not isinstance(crs, dict):
         raise BadShapeError(f"GeoJSON CRS must be an object: {show(crs)}")
@@ -326,13 +365,9 @@ def _check_crs(value: dict[str, Any]) -> None:
         raise BadShapeError(f'GeoJSON CRS must have field "type": "name": {show(crs)}')
     properties = crs.get("properties")
     name = properties.get("name") if isinstance(properties, dict) else None
-    if name == _STRICT_CRS and value["type"] == POLYGON:
-        raise CommandError(
-            ErrorCode.NOT_IMPLEMENTED,
-            "polygons larger than a hemisphere are not supported by this fake server",
-        )
-    if type(name) is not str or name not in _CRS:
+    if type(name) is not str or not (name in _CRS or (name == _STRICT_CRS and value["type"] == POLYGON)):
         raise BadShapeError(f"Unknown CRS name: {name}")
+    return name
 
 
 def _collection(value: dict[str, Any]) -> GeoShape:

@@ -161,6 +161,17 @@ def test_a_size_is_that_of_the_keys_in_a_range_of_an_index() -> None:
     play(scenario, STANDALONE)
 
 
+def test_a_mongos_measures_as_a_shard_does_and_does_not_say_how() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}], "$db": "db"})
+        reply = await talker.ok({"dataSize": "db.c", "estimate": True, "$db": "db"})
+        assert (reply["numObjects"], reply["size"], "estimate" in reply) == (1, 14, False)
+        assert (await talker.ok({"filemd5": 1, "$db": "db"}))["numChunks"] == 0
+
+    play(scenario, ClusterSpec.sharded())
+
+
 def test_a_dry_run_of_compact_tells_what_it_would_free() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()

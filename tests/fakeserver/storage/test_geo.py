@@ -33,6 +33,7 @@ def polygon(*corners: list[float]) -> dict[str, Any]:
 
 
 SQUARE = polygon([0, 0], [4, 0], [4, 4], [0, 4])
+STRICT = {"name": "urn:x-mongodb:crs:strictwinding:EPSG:4326"}
 
 
 def holding(kind: str | None, *values: Any) -> Server:
@@ -186,6 +187,65 @@ def test_the_edges_of_a_polygon_are_great_circles() -> None:
     cap = polygon([-40, 60], [40, 60], [40, 80], [-40, 80])
     server = holding("2dsphere", point(0, 61), point(0, 70))
     assert found(server, {"$geoWithin": {"$geometry": cap}}) == [1]
+
+
+def strictly(ring: dict[str, Any]) -> dict[str, Any]:
+    """Return a polygon whose inside lies to the left of its ring."""
+    return {**ring, "crs": {"type": "name", "properties": STRICT}}
+
+
+# A strip along the meridian of 180 degrees: the shortest way between its corners.
+EASTWARDS = polygon([170, -80], [-170, -80], [-170, 80], [170, 80])
+WESTWARDS = polygon([-170, -80], [170, -80], [170, 80], [-170, 80])
+
+
+@pytest.mark.parametrize(
+    ("ring", "operator", "ids"),
+    [
+        (strictly(EASTWARDS), "$geoWithin", [2]),
+        (strictly(EASTWARDS), "$geoIntersects", [2, 3, 5]),
+        (strictly(WESTWARDS), "$geoWithin", [0, 1, 4]),
+        (strictly(WESTWARDS), "$geoIntersects", [0, 1, 3, 4, 5]),
+        (WESTWARDS, "$geoWithin", [2]),
+    ],
+)
+def test_a_polygon_that_winds_strictly_is_what_lies_to_the_left_of_its_ring(
+    ring: dict[str, Any], operator: str, ids: list[int]
+) -> None:
+    line = {"type": "LineString", "coordinates": [[179, 0], [150, 0]]}
+    far = polygon([0, 0], [1, 0], [1, 1])
+    cap = polygon([171, 60], [175, 60], [175, 70], [160, 65])
+    server = holding("2dsphere", point(0, 0), point(175, 85), point(179, 0), line, far, cap)
+    assert found(server, {operator: {"$geometry": ring}}) == ids
+
+
+def test_no_index_holds_a_polygon_that_winds_strictly() -> None:
+    server = Server()
+    server.fill("c", {"_id": 0, "at": strictly(SQUARE)})
+    assert found(server, {"$geoIntersects": {"$geometry": point(2, 2)}}) == []
+    with pytest.raises(CommandError) as refused:
+        server.run({"createIndexes": "c", "indexes": [{"key": {"at": "2dsphere"}, "name": "i"}]})
+    assert refused.value.code == 16755
+
+
+@pytest.mark.parametrize(
+    "rings",
+    [
+        [[[-1, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]]],
+        [*SQUARE["coordinates"], [[0, 0], [0, 2], [2, 2], [2, 0], [0, 0]]],
+        [*SQUARE["coordinates"], [[1, 0], [2, 2], [3, 0], [1, 0]]],
+    ],
+    ids=["crosses itself in the middle", "a hole in a corner", "a hole with an edge on the ring"],
+)
+def test_a_ring_that_crosses_itself_or_shares_an_edge_with_a_hole_is_refused(rings: list[Any]) -> None:
+    shape = {"type": "Polygon", "coordinates": rings}
+    command = {"find": "c", "filter": {"at": {"$geoIntersects": {"$geometry": shape}}}}
+    assert refused(holding(None, point(0, 0)), command).code == 2
+
+
+def test_a_ring_around_the_globe_does_not_cross_itself_where_it_closes() -> None:
+    zigzag = polygon(*([-180 + 9 * number, 0.5 if number % 2 else -0.5] for number in range(40)))
+    assert found(holding("2dsphere", point(0, 80)), {"$geoWithin": {"$geometry": zigzag}}) == []
 
 
 def test_a_polygon_may_lie_across_the_date_line() -> None:
@@ -417,7 +477,6 @@ def test_geo_near_needs_its_collection_to_be_there() -> None:
 
 # What is refused.
 
-STRICT = {"name": "urn:x-mongodb:crs:strictwinding:EPSG:4326"}
 BOW_TIE = polygon([0, 0], [2, 2], [2, 0], [0, 2])
 
 
@@ -461,7 +520,13 @@ BOW_TIE = polygon([0, 0], [2, 2], [2, 0], [0, 2])
             {"$geoIntersects": {"$geometry": {**point(0, 0), "crs": {"type": "name", "properties": STRICT}}}},
             2,
         ),
-        ({"$geoIntersects": {"$geometry": {**SQUARE, "crs": {"type": "name", "properties": STRICT}}}}, 238),
+        *(
+            ({"$geoIntersects": {"$geometry": {**bad, "crs": {"type": "name", "properties": STRICT}}}}, 2)
+            for bad in (
+                {"type": "MultiPolygon", "coordinates": [SQUARE["coordinates"]]},
+                {"type": "Polygon", "coordinates": SQUARE["coordinates"] * 2},
+            )
+        ),
         ({"$near": {**BERLIN, "$maxDistance": "far"}}, 2),
         ({"$near": 5}, 2),
         ({"$near": SQUARE}, 2),
