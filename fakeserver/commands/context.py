@@ -170,6 +170,10 @@ class CommandContext:
             self._cluster_time = self.cluster_time() or self.timestamp()
         return self._cluster_time
 
+    def renew_cluster_time(self) -> None:
+        """Have `$$CLUSTER_TIME` mean the newest time again."""
+        self._cluster_time = None
+
     def present(self) -> dt.datetime:
         """Return what `$$NOW` means: one date and time for all of the command."""
         if self._present is None:

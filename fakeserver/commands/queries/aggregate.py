@@ -52,6 +52,7 @@ from fakeserver.idl.generic_arguments import read_concern_not_supported
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.pipeline_stages import (
+    adds_fields,
     check_facets,
     compile_pipeline,
     stage_name,
@@ -504,8 +505,7 @@ def _transform(
     run = compile_pipeline([stage for stage in stages if SPLIT not in stage], scope)
     # After the compilation: a stage that is unknown, or malformed, is reported as that.
     for name, stage in zip(names, stages, strict=True):
-        # Without an order `$fill` only adds fields.
-        if name not in _ALLOWED and (name != "$fill" or "sortBy" in stage[name]):
+        if name not in _ALLOWED and not adds_fields(stage):
             raise CommandError(
                 ErrorCode.ILLEGAL_OPERATION, f"{name} is not permitted in a $changeStream pipeline"
             )

@@ -178,6 +178,7 @@ def _update(
 ) -> Document | None:
     statement = {**operation, "q": operation["filter"], "u": operation["updateMods"], "let": let}
     statement["c"] = operation.get("constants")
+    batch.ctx.renew_cluster_time()  # each operation is an update with a time of its own
     return update.update_one(batch, index, ns, statement, no_multi=_NO_RETRYABLE_MULTI)
 
 

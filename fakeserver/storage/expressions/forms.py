@@ -296,8 +296,8 @@ def _set_field(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _setting(compiler: Compiler, operator: str, parts: Mapping[str, Any]) -> Evaluate:
-    name = _literal_name(compiler, operator, parts["field"])
     source, value = compiler.compile(parts["input"]), compiler.compile(parts["value"])
+    name = _literal_name(compiler, operator, parts["field"])
 
     def evaluate(frame: Frame) -> Any:
         document = source(frame)

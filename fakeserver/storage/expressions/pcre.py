@@ -72,6 +72,8 @@ _QUANTIFIER: Final = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 _GROUP_NAME: Final = re.compile(r"\(\?P<(\w+)>")
 _GROUP: Final = re.compile(r"\(\?(?::|[=!>]|<[=!]|P=\w+\)|[imsx]*(?:-[imsx]+)?:|(?=\(\w+\)))")
 """The characters after the bracket of a special group: `(?(1)` begins with a group that is none."""
+_LOOKS_BEHIND: Final = frozenset({"(?<=", "(?<!"})
+_LOOKS: Final = _LOOKS_BEHIND | {"(?=", "(?!"}
 _PLAIN_ESCAPES: Final = frozenset("afnrt")
 """Letters that mean the same here after a backslash. Each other letter has a meaning of its own, or none."""
 _MOST_REPEATED: Final = 65_535
@@ -109,6 +111,8 @@ class _Translation:
         """The size of what was read of each open group."""
         self.repeated = 0
         """The size of what a quantifier would repeat."""
+        self.behind = [False]
+        """Whether each open group is part of a look-behind, which has one length."""
 
     def run(self) -> str:
         while (start := self._matched(_START)) is not None:
@@ -151,6 +155,8 @@ class _Translation:
             return ""
         if character not in _QUANTIFIERS:
             self._count(2)
+        elif self.behind[-1]:
+            raise self._error("lookbehind assertion is not fixed length")
         return self._take(1)
 
     def _take(self, count: int) -> str:
@@ -182,6 +188,7 @@ class _Translation:
             return self.scopes[-1][-1]
         self.scopes.append([])
         self.sizes.append(2)
+        self.behind.append(self.behind[-1])
         if len(self.scopes) > _DEEPEST:
             raise self._error("parentheses are too deeply nested")
         named = self._matched(_NAMED_GROUP) or self._matched(_GROUP_NAME)
@@ -193,8 +200,11 @@ class _Translation:
             special = self._matched(_GROUP)
             if special is None:
                 raise self._error("unrecognized character after (? or (?-")
+            if special[0] in _LOOKS:
+                self.behind[-1] = special[0] in _LOOKS_BEHIND
             if special[0].endswith(")"):  # a reference, which closes itself
                 self.scopes.pop()
+                self.behind.pop()
                 self._count(self.sizes.pop())
             return special[0]
         self.groups += 1
@@ -220,6 +230,8 @@ class _Translation:
             return "\\" + self._take(1)
         if any(int(count[:6]) > _MOST_REPEATED for count in quantifier.groups() if count):
             raise self._error("number too big in {} quantifier")
+        if self.behind[-1] and quantifier[2] not in {None, quantifier[1]}:
+            raise self._error("lookbehind assertion is not fixed length")
         self._count(self.repeated * max(int(quantifier[1]) - 1, 0))
         return quantifier[0]
 
@@ -227,6 +239,7 @@ class _Translation:
         """Read `)`, where options that were set in the group end too."""
         inner = self.scopes.pop() if len(self.scopes) > 1 else []
         if len(self.sizes) > 1:
+            self.behind.pop()
             self._count(self.sizes.pop() + 2)
         return ")" * len(inner) + self._take(1)
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson import Code, Decimal128, MaxKey, MinKey
 
 from fakeserver.errors import CommandError
+from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.accumulators import compile_field
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.expressions.functions import constant
+from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.values.arithmetic import integer
 from fakeserver.storage.values.decimal_functions import rounded
 from fakeserver.storage.values.limits import check_gathered, checked_document
@@ -145,6 +146,14 @@ _COUNT: Final[Mapping[str, Any]] = {"count": {"$sum": 1}}
 _AUTO_OPTIONS: Final = ("groupBy", "buckets", "output", "granularity")
 
 
+_OF_THE_COMMAND: Final = frozenset({"NOW", "CLUSTER_TIME"})
+"""Variables whose values a command has only when its pipeline is parsed."""
+
+
+_LATE: Final = frozenset({"NOW", "CLUSTER_TIME"})
+"""Variables that have no value yet when a pipeline is parsed, since 8.2."""
+
+
 class _Buckets:
     """The options of a `$bucket`, which are looked at in the order in which they stand.
 
@@ -215,10 +224,10 @@ class _Buckets:
         self.fields = {name: compile_field(name, spec, self._scope) for name, spec in value.items()}
 
     def _constant(self, code: int, name: str, value: Any) -> Any:
-        found = constant(value, self._scope, lambda each: compile_expression(each, self._scope))
-        if found is MISSING:
+        release = self._scope.release
+        if not is_constant(value, _LATE if not release or release >= WIRE_82 else ()):
             raise CommandError(code, f"The $bucket '{name}' field must be a constant expression")
-        return found
+        return compile_expression(value, self._scope)(self._scope.frame({}))
 
     def _check_default(self) -> None:
         lowest, highest = (order(self.boundaries[at], self._scope.fold) for at in (0, -1))

@@ -273,6 +273,14 @@ def stage_name(stage: Any) -> str:
     return str(next(iter(stage)))
 
 
+def adds_fields(stage: Mapping[str, Any]) -> bool:
+    """Return whether a stage is a `$fill` by values alone, which is `$addFields` to a server."""
+    argument = stage.get("$fill")
+    output = argument.get("output") if isinstance(argument, dict) and "sortBy" not in argument else None
+    filled = output.values() if isinstance(output, dict) else ()
+    return bool(filled) and all(isinstance(each, dict) and "value" in each for each in filled)
+
+
 def check_stage_name(stage: Any) -> None:
     """Refuse what no server knows for a stage. Raises `CommandError` 14, 40323 or 40324."""
     name = stage_name(stage)

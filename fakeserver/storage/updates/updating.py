@@ -13,7 +13,12 @@ from fakeserver.storage.filters.positional import (
     unused_filter,
     used_identifiers,
 )
-from fakeserver.storage.stages.pipeline_stages import check_stage_name, compile_pipeline, stage_name
+from fakeserver.storage.stages.pipeline_stages import (
+    adds_fields,
+    check_stage_name,
+    compile_pipeline,
+    stage_name,
+)
 from fakeserver.storage.updates.update_operators import CHECKS, KEEP, OPERATORS, UpdateContext
 from fakeserver.storage.values.pacing import copied_at_leisure, paced, sorted_at_leisure
 from fakeserver.storage.values.paths import (
@@ -137,7 +142,7 @@ class PipelineUpdate:
     def __init__(self, change: Sequence[Mapping[str, Any]], scope: Scope) -> None:
         for stage in change:
             name = stage_name(stage)
-            if name not in _PIPELINE_STAGES:
+            if name not in _PIPELINE_STAGES and not adds_fields(stage):
                 check_stage_name(stage)
                 raise WriteError(
                     ErrorCode.INVALID_OPTIONS, f"{name} is not allowed to be used within an update"

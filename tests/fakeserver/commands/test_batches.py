@@ -113,6 +113,18 @@ def test_the_results_of_a_bulk_write_are_counted() -> None:
     assert server.run(more, db="admin")["cursor"]["id"] == 0
 
 
+def test_each_update_of_a_bulk_write_has_a_cluster_time_of_its_own() -> None:
+    stamp = [{"$set": {"t": "$$CLUSTER_TIME"}}]
+    operations = [{"update": 0, "filter": {"_id": number}, "updateMods": stamp} for number in range(3)]
+    server = holding(3)
+    server.run({"bulkWrite": 1, "ops": operations, "nsInfo": [{"ns": "db.c"}]}, db="admin")
+    times = [document["t"] for document in server.documents("c")]
+    assert times == sorted(set(times))
+    updates = [{"q": {"_id": number}, "u": stamp} for number in range(3)]
+    server.run({"update": "c", "updates": updates})
+    assert len({document["t"] for document in server.documents("c")}) == 1
+
+
 # What a reply holds.
 
 

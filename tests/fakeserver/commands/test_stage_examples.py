@@ -149,6 +149,8 @@ MERGES: list[tuple[Document, Any]] = [
     ({"whenMatched": "fail"}, 11000),
     ({"whenNotMatched": "discard"}, [{"_id": 1, "old": 1, "new": 1}]),
     ({"whenNotMatched": "fail"}, 13113),
+    ({"whenMatched": [{"$fill": {"output": {"old": {"value": 7}, "new": {"value": 7}}}}]},
+     [{"_id": 1, "old": 1, "new": 7}, {"_id": 2, "new": 2}]),
     ({"whenMatched": [{"$set": {"sum": {"$add": ["$old", "$$new.new"]}}}]},
      [{"_id": 1, "old": 1, "sum": 2}, {"_id": 2, "new": 2}]),
     ({"on": "absent"}, 51183),
