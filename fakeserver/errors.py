@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from mongowire.codes import ErrorCode, code_name
+from mongowire.codes import Category, ErrorCode, code_name, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +15,9 @@ class CommandError(Exception):
 
     `extra` holds the error's own fields (`keyPattern`, `violations` …), in the order of the reply.
     """
+
+    executing = False
+    """Whether a plan failed while it ran, which a server says ahead of the message; before, it was made."""
 
     def __init__(self, code: int, message: str, *, extra: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -32,6 +35,15 @@ class CommandError(Exception):
         other = type(self).__new__(type(self), *self.args)
         other.__dict__.update(self.__dict__)
         return other
+
+    def during(self, command: str) -> CommandError:
+        """Return the error as a client gets it: if a plan ran into it, `command` stands ahead."""
+        if not self.executing or is_in(self.code, Category.INTERRUPTION):
+            return self
+        told = self.copy()
+        told.executing, told.message = False, f"{command} :: caused by :: {self.message}"
+        told.args = (told.message,)
+        return told
 
     def without_frames(self) -> Self:
         """Return the error itself, let go of the calls it went through: whoever keeps it keeps no request."""

@@ -165,6 +165,8 @@ class ConnectionState:
         self.hello_ok = False
         self.compressors: tuple[str, ...] | None = None
         self.identity = Identity()
+        self.last_error: dict[str, Any] = {}
+        """The reply of the client's last write, for `getLastError`."""
         self.secure = False
         self.certificate_subject: str | None = None
         """Whom the client's certificate was made out to, as RFC 2253 writes it."""

@@ -76,6 +76,13 @@ def first_batch(ctx: CommandContext, cursor: Cursor, size: int | None, *, single
     return _reply("firstBatch", batch, cursor, cursor_id)
 
 
+def catalog_batch(ctx: CommandContext, cursor: Cursor, size: int | None) -> Reply:
+    """Return the reply that opens a cursor of listCollections or listIndexes, whose batch stands last."""
+    opened = first_batch(ctx, cursor, size)
+    shown = opened["cursor"]
+    return {**opened, "cursor": {"id": shown["id"], "ns": shown["ns"], "firstBatch": shown["firstBatch"]}}
+
+
 def whole_batch(ctx: CommandContext, ns: Namespace, batch: list[Document]) -> Reply:
     """Return the reply to a command whose results are all in its first batch, so that no cursor is left."""
     ctx.node.counters.documents["returned"] += len(batch)

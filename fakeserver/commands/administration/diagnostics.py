@@ -35,10 +35,10 @@ from fakeserver.deployment.replication.state import Role
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, truth
-from fakeserver.profile import WIRE_50, WIRE_80
+from fakeserver.profile import WIRE_50, WIRE_70, WIRE_80
 from fakeserver.storage.store.catalog import BUILT_IN
 from fakeserver.waiting.first_use import at_first_use
-from mongowire.codes import ErrorCode
+from mongowire.codes import ErrorCode, code_name
 from mongowire.messages import EXHAUST_ALLOWED
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ _javascript = at_first_use("fakeserver.storage.scripts.javascript")
 
 _LOGS: Final = ("global", "startupWarnings")
 _ALL_LOGS: Final = "*"
+_LAST_ERROR: Final = Fields.of(
+    *(Field(name) for name in ("getLastError", "getlasterror", "w", "j", "fsync", "wtimeout"))
+)
 
 
 @table.command("ping", kind="internal", requires_auth=False, fields=Fields.of(Field("ping")))
@@ -225,7 +228,29 @@ def connection_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         privileges = store.privileges(roles)
         status["authenticatedUserPrivileges"] = [each.document() for each in privileges]
     name = f"{ctx.node.address}/{ctx.connection.id}"
-    return {"authInfo": status, "uuid": Binary.from_uuid(uuid5(NAMESPACE_URL, name))}
+    reply: Reply = {"authInfo": status}
+    if ctx.node.profile.max_wire_version >= WIRE_70:
+        reply["uuid"] = Binary.from_uuid(uuid5(NAMESPACE_URL, name))
+    return reply
+
+
+@table.command("getLastError", aliases=("getlasterror",), kind="internal", until=WIRE_50, fields=_LAST_ERROR)
+def get_last_error(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Return what became of the last write of the connection, as drivers asked before there were replies."""
+    last = ctx.connection.last_error
+    reply: Reply = {"connectionId": ctx.connection.id}
+    failed = (last.get("writeErrors") or [None])[0]
+    if failed is not None:
+        reply |= {"err": failed["errmsg"], "code": failed["code"], "codeName": code_name(failed["code"])}
+        return {**reply, "n": 0}
+    reply["err"] = None
+    if "nModified" in last:
+        upserted = last.get("upserted", ())
+        reply["updatedExisting"] = last["n"] > len(upserted)
+        if upserted:
+            reply["upserted"] = upserted[0]["_id"]
+        return {**reply, "n": last["n"]}
+    return {**reply, "n": last["n"] if last.get("command") == "delete" else 0}
 
 
 @table.command("whatsmyuri", kind="internal", requires_auth=False)

@@ -32,7 +32,7 @@ from fakeserver.access.privileges import Resource
 from fakeserver.commands import local_collections
 from fakeserver.commands.catalog import encrypted_fields
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.cursors import first_batch
+from fakeserver.commands.cursors import catalog_batch
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, first_argument, truth, type_name, whole
@@ -147,6 +147,9 @@ def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if ctx.in_transaction:
             raise _existing_in_transaction(existing)
         # Creating what is there, with equal options, is idempotent, so a client may repeat it after an error.
+        # Releases before 7.0 refuse it all the same.
+        if ctx.node.profile.max_wire_version < WIRE_70:
+            raise CommandError(ErrorCode.NAMESPACE_EXISTS, f"Collection already exists. NS: {ns}")
         if _asked(existing.options) == _asked(options):
             return {}
         kind = "view" if existing.is_view else "namespace"
@@ -582,7 +585,7 @@ def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     found = matching(described, request.get("filter"))
     ns = Namespace(ctx.db, "$cmd.listCollections")
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
-    return first_batch(ctx, Cursor(ns, deque(map(dict, found)), request, counted=True), size)
+    return catalog_batch(ctx, Cursor(ns, deque(map(dict, found)), request, counted=True), size)
 
 
 def described_collections(ctx: CommandContext, db: str) -> list[Document]:

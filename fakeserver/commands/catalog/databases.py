@@ -25,7 +25,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, whole
 from fakeserver.profile import WIRE_82
-from fakeserver.storage.store.catalog import BUILT_IN, matching
+from fakeserver.storage.store.catalog import matching
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -83,6 +83,18 @@ def _size(ctx: CommandContext, db: str) -> int:
     return (data + PAGE_BYTES * sum(len(each.indexes) for each in stored)) or PAGE_BYTES * 10
 
 
+def _check_droppable(ctx: CommandContext) -> None:
+    """Refuse to drop what a server needs: of a standalone that is `admin` alone. Raises `CommandError` 20."""
+    if ctx.db == "admin" or (ctx.node.is_mongos and ctx.db == "local"):
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Dropping the '{ctx.db}' database is prohibited.")
+    if ctx.node.is_mongos and ctx.db == "config":
+        raise CommandError(ErrorCode.ILLEGAL_OPERATION, "Cannot drop the config database")
+    if ctx.node.is_replicated and ctx.db == "local":
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION, "Cannot drop 'local' database while replication is active"
+        )
+
+
 @table.command(
     "dropDatabase", kind="write", fields=Fields.of(Field("dropDatabase", "number")), write_concern=True
 )
@@ -90,8 +102,7 @@ def drop_database(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Drop a database; one that is not there is no error."""
     if whole(request["dropDatabase"]) != 1:
         raise CommandError(_NOT_ONE, "Have to pass 1 as 'drop' parameter")
-    if ctx.db in BUILT_IN:
-        raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Dropping the '{ctx.db}' database is prohibited.")
+    _check_droppable(ctx)
     collections = ctx.catalog.collections(ctx.db)
     if not collections:
         return {}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.commands.catalog import index_specs
 from fakeserver.commands.catalog.collections import EVERYTHING
 from fakeserver.commands.context import check_uuid, namespace
-from fakeserver.commands.cursors import first_batch
+from fakeserver.commands.cursors import catalog_batch
 from fakeserver.commands.queries.reading import same_key
 from fakeserver.commands.queries.source_stages import search_unavailable
 from fakeserver.errors import CommandError, WriteError
@@ -309,7 +309,7 @@ def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if request.get("includeIndexBuildInfo"):
         shown = [{"spec": document} for document in shown]
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)
-    return first_batch(ctx, Cursor(ns, deque(shown), request, counted=True), size)
+    return catalog_batch(ctx, Cursor(ns, deque(shown), request, counted=True), size)
 
 
 def _search(_ctx: CommandContext, _request: dict[str, Any]) -> Reply:

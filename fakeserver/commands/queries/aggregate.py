@@ -43,6 +43,7 @@ from fakeserver.commands.queries.reading import (
     reader_of_indexes,
     snapshot_time,
     view_of,
+    while_aggregating,
 )
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -139,14 +140,17 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if names and names[-1] in output_stages.NAMES
         else None
     )
-    # All results exist before the first is written: a pipeline that reads its own target sees it unchanged.
-    documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])
-    if output is not None:
-        ctx.check_writes(output.target.db)
-        if ctx.node.transactions.blocks([str(output.target)]):
-            raise ctx.waits()
-        output.write(documents)
-        documents = []
+    try:
+        # All results exist before the first is written: what a pipeline reads of its own target is unchanged.
+        documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])
+        if output is not None:
+            ctx.check_writes(output.target.db)
+            if ctx.node.transactions.blocks([str(output.target)]):
+                raise ctx.waits()
+            output.write(documents)
+            documents = []
+    except CommandError as error:
+        raise error.during(while_aggregating(ctx, ns)) from None
     cursor = Cursor(ns, deque(documents), request, at=at, time_left=ctx.time_left)
     return first_batch(ctx, cursor, size)
 
@@ -452,8 +456,8 @@ def open_stream(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], 
         cursor = ChangeStreamCursor(ns, deque(), request, stream=stream, await_data=True)
         return first_batch(ctx, cursor, size)
     except CommandError as error:
-        prefix = f"Executor error during aggregate command on namespace: {ns} :: caused by :: "
-        raise CommandError(error.code, prefix + error.message, extra=error.extra) from None
+        error.executing = True
+        raise error.during(while_aggregating(ctx, ns)) from None
 
 
 def _check_stream_concern(request: Mapping[str, Any]) -> None:

@@ -27,7 +27,16 @@ from fakeserver.commands import local_collections
 from fakeserver.commands.context import check_uuid, namespace
 from fakeserver.commands.cursors import DEFAULT_BATCH, first_batch, whole_batch
 from fakeserver.commands.queries.plan_cache import check_not_rejected
-from fakeserver.commands.queries.reading import NATURAL, check_hint, query_of, reader, snapshot_time, view_of
+from fakeserver.commands.queries.reading import (
+    NATURAL,
+    check_hint,
+    query_of,
+    reader,
+    snapshot_time,
+    view_of,
+    while_aggregating,
+    while_finding,
+)
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
@@ -122,7 +131,10 @@ def find(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         found, counted = _find_on_view(ctx, request, source, stages, options), False
     else:
         wanted = query(ctx, request, source, collection)
-        found = ctx.catalog.engine.find(source, wanted)
+        try:
+            found = ctx.catalog.engine.find(source, wanted)
+        except CommandError as error:
+            raise error.during(while_finding(ctx, source)) from None
         # Where the plan itself ends with the last document, the first reply already has the cursor id 0.
         counted = collection is None or ends_with_last(wanted, collection.indexes.values(), len(found))
     cursor = Cursor(
@@ -295,7 +307,10 @@ def _find_on_view(
     ):
         if request.get(name):
             stages.append({stage: request[name]})
-    return ctx.catalog.engine.aggregate(source, stages, options=options)
+    try:
+        return ctx.catalog.engine.aggregate(source, stages, options=options)
+    except CommandError as error:
+        raise error.during(while_aggregating(ctx, source)) from None
 
 
 def _tailable(

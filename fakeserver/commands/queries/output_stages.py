@@ -16,7 +16,7 @@ import bson
 
 from fakeserver.commands.queries.reading import query_of
 from fakeserver.commands.writes.writing import check_limits
-from fakeserver.errors import CommandError, WriteError
+from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.forms import check_variable
@@ -48,7 +48,6 @@ NAMES: Final = frozenset({"$out", "$merge"})
 _NOT_UNIQUE: Final = 51183
 _WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
 _WHEN_NOT_MATCHED: Final = ("insert", "discard", "fail")
-_PREFIX: Final = "PlanExecutor error during aggregation :: caused by :: "
 
 
 _MOST_SECONDS: Final = 31_536_000
@@ -216,7 +215,7 @@ class Out(_Writer):
             if existing is None:
                 ctx.catalog.drop(self.target)
             ctx.command_applied(aside.db, {"drop": aside.collection}, uuid=made)
-            raise _explained(error) from None
+            raise _executing(error) from None
         # At once, without a yield point between: a reader sees all the old documents or all the new ones.
         engine.drop(self.target)
         engine.rename(aside, self.target)
@@ -269,7 +268,10 @@ class Merge(_Writer):
         """Merge the results into the target; one that fails stops no other, and is told in the end."""
         failed: CommandError | None = None
         if documents and isinstance(self.when_matched, list):
-            _check_pipeline(self.when_matched, self.options, self.let)
+            try:
+                _check_pipeline(self.when_matched, self.options, self.let)
+            except CommandError as error:
+                raise _executing(error) from None
         for document in interruptible(documents):
             try:
                 with in_one_turn():  # what matched is what is changed
@@ -277,7 +279,7 @@ class Merge(_Writer):
             except CommandError as error:
                 failed = failed or error
         if failed is not None:
-            raise _explained(failed) from None
+            raise _executing(failed) from None
 
     def _merge(self, document: Document) -> None:
         key = {name: exactly(document, split(name)) for name in self.on}
@@ -380,7 +382,9 @@ def _parse_merge(
     on = _merge_on(options.get("on", "_id"))
     matched, not_matched = options.get("whenMatched", "merge"), options.get("whenNotMatched", "insert")
     if type(matched) is not str and not isinstance(matched, list):
-        message = f"$merge 'whenMatched' must be a string or an array, but found {type_name(matched)}"
+        message = (
+            f"$merge 'whenMatched' field  must be either a string or an array, but found {type_name(matched)}"
+        )
         raise CommandError(51191, message)
     _check_mode("whenMatched", matched, _WHEN_MATCHED)
     for each in matched if isinstance(matched, list) else ():
@@ -406,12 +410,12 @@ def _merge_target(ns: Namespace, into: Any, *, named_alone: bool) -> Namespace:
         if not into:
             raise CommandError(5786800, "$merge 'into' field cannot be an empty string")
     elif isinstance(into, dict):
-        _INTO.check(into, "$merge.into")
+        _INTO.check(into, "into")
         target = Namespace(into.get("db") or ns.db, into.get("coll", ""))
         if not target.collection:
             raise CommandError(5786801, "$merge 'into' field must specify a 'coll' that is not empty")
     else:
-        message = f"$merge 'into' field must be either a string or an object, but found {type_name(into)}"
+        message = f"$merge 'into' field  must be either a string or an object, but found {type_name(into)}"
         raise CommandError(51178, message)
     _check_db(target, 31320, "$merge")
     if target.collection.startswith("system."):
@@ -425,7 +429,9 @@ _INTO: Final = Fields.of(Field("db", "string"), Field("coll", "string"))
 def _merge_on(named: Any) -> tuple[str, ...]:
     """Return the fields by which results find their matches. Raises `CommandError`."""
     if type(named) is not str and not isinstance(named, list):
-        message = f"$merge 'on' must be a string or an array of strings, but found {type_name(named)}"
+        message = (
+            f"$merge 'on' field  must be either a string or an array of strings, but found {type_name(named)}"
+        )
         raise CommandError(51186, message)
     if named == []:
         raise CommandError(51187, "If explicitly specifying $merge 'on', must include at least one field")
@@ -437,7 +443,7 @@ def _merge_on(named: Any) -> tuple[str, ...]:
             )
         stage_path(name)
         if name in fields[:index]:
-            raise CommandError(31465, f"Found a duplicate field '{name}' in $merge 'on'")
+            raise CommandError(31465, f"Found a duplicate field '{name}'")
     return fields
 
 
@@ -445,10 +451,12 @@ def _merge_let(options: Mapping[str, Any], matched: Any) -> Mapping[str, Any]:
     """Return the variables of a pipeline that changes matches. Raises `CommandError`."""
     let: Mapping[str, Any] = options.get("let", {})
     if "let" in options and not isinstance(matched, list):
-        raise CommandError(51199, "Cannot use 'let' variables with a 'whenMatched' that is no pipeline")
+        raise CommandError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched}' mode")
     for name in let:
         if name == "new" and let[name] != "$$ROOT":
-            raise CommandError(51273, "'let' may not define a value for the reserved 'new' variable")
+            raise CommandError(
+                51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'"
+            )
         check_variable(name)
     return let
 
@@ -460,12 +468,17 @@ def _check_pipeline(stages: list[Any], query: Query, let: Mapping[str, Any]) -> 
     compile_update(stages, scope, query={})
 
 
+_SHOWN: Final = {"whenMatched": "whenMatched", "whenNotMatched": "$merge.whenNotMatched"}
+"""Fields as their parsers name them."""
+
+
 def _check_mode(name: str, mode: Any, known: tuple[str, ...]) -> None:
     if isinstance(mode, list) and name == "whenMatched":
         return
     if mode not in known:
         raise CommandError(
-            ErrorCode.BAD_VALUE, f"Enumeration value '{mode}' for field '$merge.{name}' is not a valid value."
+            ErrorCode.BAD_VALUE,
+            f"Enumeration value '{mode}' for field '{_SHOWN[name]}' is not a valid value.",
         )
 
 
@@ -486,6 +499,14 @@ def _check_unique(ctx: CommandContext, target: Namespace, on: tuple[str, ...], q
     return any(not index.document.get("sparse") for index in found)
 
 
-def _explained(error: CommandError) -> CommandError:
-    kind = WriteError if isinstance(error, WriteError) else CommandError
-    return kind(error.code, f"{_PREFIX}{error.message}", extra=error.extra)
+def _executing(error: CommandError) -> CommandError:
+    """Return an error as one that a plan ran into, with what $merge says of changed keys."""
+    if error.code == ErrorCode.IMMUTABLE_FIELD:
+        error = type(error)(error.code, f"{_CHANGED_KEY} :: caused by :: {error.message}", extra=error.extra)
+    error.executing = True
+    return error
+
+
+_CHANGED_KEY: Final = (
+    "$merge failed to update the matching document, did you attempt to modify the _id or the shard key?"
+)

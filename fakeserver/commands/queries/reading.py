@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.commands.queries.plan_cache import key_of
 from fakeserver.errors import CommandError
-from fakeserver.profile import WIRE_82
+from fakeserver.profile import WIRE_70, WIRE_80, WIRE_82
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.forms import check_variable
 from fakeserver.storage.expressions.functions import is_constant
@@ -210,6 +210,19 @@ def variables(
         values[name] = evaluate(scope.frame({}))
         scope = scope.binding({name: values[name]})
     return values
+
+
+def while_finding(ctx: CommandContext, ns: Namespace) -> str:
+    """Return what a release says ahead of an error that a plan of find ran into."""
+    named = f": {ns}" if ctx.node.profile.max_wire_version >= WIRE_70 else ""
+    return f"Executor error during find command{named}"
+
+
+def while_aggregating(ctx: CommandContext, ns: Namespace) -> str:
+    """Return what a release says ahead of an error that a pipeline ran into."""
+    if ctx.node.profile.max_wire_version >= WIRE_80:
+        return f"Executor error during aggregate command on namespace: {ns}"
+    return "PlanExecutor error during aggregation"
 
 
 def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:

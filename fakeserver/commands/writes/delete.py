@@ -27,6 +27,7 @@ from fakeserver.idl.fields import Field, Fields
 from fakeserver.profile import WIRE_70
 from fakeserver.storage.port.engine import Query
 from fakeserver.storage.store import time_series
+from fakeserver.storage.store.catalog import check_name
 from fakeserver.storage.store.scanning import is_lookup
 from mongowire.codes import ErrorCode
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Accept, Document, Namespace
 
 table = CommandTable()
+
+_BUCKETS: Final = "system.buckets."
 
 NO_RETRYABLE_LIMIT: Final = "Cannot use (or request) retryable writes with limit=0"
 
@@ -76,6 +79,8 @@ def delete(ctx: CommandContext, request: dict[str, Any]) -> Reply:
                 ErrorCode.FAILED_TO_PARSE,
                 f"The limit field in delete objects must be 0 or 1. Got {statement['limit']}",
             )
+    if ns.collection.startswith("system.") and not ns.collection.startswith(_BUCKETS):
+        check_name(ns)
     batch = Batch.of(ctx, request, len(statements))
     check_uuid(request, ns, ctx.catalog.get(ns))
     deleted = 0

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 table = CommandTable()
 
+_STEP: Final = "Plan executor error during findAndModify"
+
 
 @table.command(
     "findAndModify",
@@ -87,12 +89,19 @@ def find_and_modify(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         run = _remove if request.get("remove", False) else _update
         return run(ctx, ns, request, accept)
 
-    done = batch.attempt(0, ns, write, partial(_replay, request))
+    try:
+        done = batch.attempt(0, ns, write, partial(_replay, request))
+    except CommandError as error:
+        raise error.during(_STEP) from None
     image = done["value"]
     if batch.retried:
         return {**done, "retriedStmtId": batch.retried[0]}
-    # Behind the statement, which is done and recorded by now: what fails here is no reason to write again.
-    return {**done, "value": image if image is None or project is None else project(image)}
+    try:
+        # Behind the statement, which is done and recorded: what fails here is no reason to write again.
+        return {**done, "value": image if image is None or project is None else project(image)}
+    except CommandError as error:
+        error.executing = True
+        raise error.during(_STEP) from None
 
 
 def _replay(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> Document:

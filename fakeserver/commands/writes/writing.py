@@ -20,6 +20,7 @@ import bson
 from bson import Binary, Int64, ObjectId, Regex, Timestamp
 
 from fakeserver.errors import CommandError, WriteError
+from fakeserver.profile import WIRE_50
 from fakeserver.storage.port.engine import Namespace
 from fakeserver.storage.values.limits import MAX_USER_BYTES
 from fakeserver.storage.values.stored import stored
@@ -226,6 +227,8 @@ class Batch:
             reply["writeErrors"] = _shortened(self.errors)
         if self.retried:
             reply["retriedStmtIds"] = self.retried
+        if self.ctx.node.profile.max_wire_version <= WIRE_50:
+            self.ctx.connection.last_error = {"command": self.ctx.request.name, **reply}
         return reply
 
 

@@ -41,9 +41,9 @@ functions = FunctionTable()
 function = functions.function
 
 
-def _array(name: str, code: int, value: Any) -> list[Any]:
+def _array(name: str, code: int, value: Any, found: str = "is") -> list[Any]:
     if not isinstance(value, list):
-        raise CommandError(code, f"{name} must be an array, but is {type_name(value)}")
+        raise CommandError(code, f"{name} must be an array, but {found} {type_name(value)}")
     return value
 
 
@@ -93,7 +93,7 @@ def _last(array: Any) -> Any:
 @function("$slice", 2, 3)
 @null_in
 def _slice(array: Any, *bounds: Any) -> Any:
-    items = _array("First argument to $slice", 28724, array)
+    items = _array("First argument to $slice", 28724, array, "is of type:")
     second = _bound("Second", 28725, bounds[0])
     if len(bounds) == 1:
         return slice_of(items, [second])
@@ -143,7 +143,7 @@ def _concat_arrays(*arrays: Any) -> Any:
 @function("$reverseArray")
 @null_in
 def _reverse(array: Any) -> Any:
-    return _array("The argument to $reverseArray", 34435, array)[::-1]
+    return _array("The argument to $reverseArray", 34435, array, "was of type:")[::-1]
 
 
 @function("$indexOfArray", 2, 4, folds=True)

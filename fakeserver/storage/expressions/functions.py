@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Call: TypeAlias = Callable[..., Any]
 
 
+_ALIASES: Final = {"$substr": "$substrBytes"}
+"""Operators that a server knows by another name."""
 _WRONG_ARITY = 16020
 _WRONG_ARITY_RANGE = 28667
 
@@ -89,9 +91,10 @@ class Function:
             least = f"at least {self.least} arguments" if self.most is None else "a single argument"
             raise CommandError(self.arity, f"{self.name} requires {least}, got {passed}")
         if self.least == self.most:
+            name = _ALIASES.get(self.name, self.name)
             raise CommandError(
                 _WRONG_ARITY,
-                f"Expression {self.name} takes exactly {self.least} arguments. {passed} were passed in.",
+                f"Expression {name} takes exactly {self.least} arguments. {passed} were passed in.",
             )
         raise CommandError(
             _WRONG_ARITY_RANGE,

@@ -202,12 +202,15 @@ class _Buckets:
         self.boundaries = [self._constant(40191, "boundaries", each) for each in paced(value)]
         if len(self.boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
             raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
-        for lower, upper in pairwise(map(order, paced(self.boundaries))):
+        for at, (lower, upper) in enumerate(pairwise(map(order, paced(self.boundaries)))):
             if lower[0] != upper[0]:
                 raise CommandError(40193, "All values in the 'boundaries' option to $bucket need one type")
             if not lower < upper:
+                first, second = (show(each) for each in self.boundaries[at : at + 2])
                 raise CommandError(
-                    40194, "The 'boundaries' option to $bucket must be sorted in ascending order"
+                    40194,
+                    f"The 'boundaries' option to $bucket must be sorted, but elements {at} and {at + 1} are"
+                    f" not in ascending order ({first} is not less than {second}).",
                 )
 
     def read_default(self, value: Any) -> None:

@@ -75,7 +75,7 @@ def held(flow: Iterable[Document]) -> list[Document]:
             if left < 0:
                 raise CommandError(
                     ErrorCode.EXCEEDED_MEMORY_LIMIT,
-                    "PlanExecutor error during aggregation :: caused by :: the documents of a stage take more"
-                    f" memory than this server has for them. Memory limit: {MAX_HELD_BYTES} bytes",
+                    "the documents of a stage take more memory than this server has for them. Memory limit:"
+                    f" {MAX_HELD_BYTES} bytes",
                 )
     return found

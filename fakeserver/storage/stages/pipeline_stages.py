@@ -390,7 +390,9 @@ def _unset(argument: Any, _scope: Scope) -> PipelineStage:
         raise CommandError(31119, "$unset specification must be a string or an array with at least one field")
     for path in paths:
         if type(path) is not str:
-            raise CommandError(31120, "$unset specification must be a string or an array with strings only")
+            raise CommandError(
+                31120, "$unset specification must be a string or an array containing only string values"
+            )
     if any("\0" in path for path in paths):
         raise CommandError(9527900, "$unset paths may not contain null bytes")
     removed = [stage_path(path) for path in paths]
@@ -503,8 +505,7 @@ def _replace_with(argument: Any, scope: Scope) -> PipelineStage:
             shown = "MISSING" if value is MISSING else show(value)
             raise CommandError(
                 _NOT_AN_OBJECT,
-                "PlanExecutor error during aggregation :: caused by :: 'newRoot' expression  must "
-                "evaluate to an "
+                "'newRoot' expression  must evaluate to an "
                 f"object, but resulting value was: : {shown}. Type of resulting value: '{type_name(value)}'. "
                 f"Input document: {show(document)}",
             )

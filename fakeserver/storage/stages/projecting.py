@@ -391,11 +391,11 @@ def _keep_matched(
 def _index_of_match(document: Document, query: Mapping[str, Any], length: int, scope: Scope) -> int:
     """Return the index by which a document matched, in an array of some length. Raises `CommandError`."""
     index = matched_index(document, query, scope)
-    found = "Executor error during find command :: caused by :: positional operator '.$'"
+    operator = "positional operator '.$'"
     if index is None:
-        raise CommandError(_POSITIONAL_NO_MATCH, f"{found} couldn't find a matching element in the array")
+        raise CommandError(_POSITIONAL_NO_MATCH, f"{operator} couldn't find a matching element in the array")
     if index >= length:
-        raise CommandError(_POSITIONAL_BEYOND, f"{found} element mismatch")
+        raise CommandError(_POSITIONAL_BEYOND, f"{operator} element mismatch")
     return index
 
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import bson
 from bson import MaxKey, MinKey
 
+from fakeserver.errors import CommandError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter, equalities, refuse_expr
 from fakeserver.storage.plans.bounds import End
@@ -122,11 +123,15 @@ class MemoryEngine:
             # Keys know no field that is missing: to them it is null.
             plan = collection.plan(query) if may_be_covered(query) else SCAN
             of_keys = covers(plan, query)
-            projected = [
-                project(keyed(document, plan) if of_keys else document)
-                for _key, document in interruptible(pairs)
-            ]
-            scope.settle()
+            try:
+                projected = [
+                    project(keyed(document, plan) if of_keys else document)
+                    for _key, document in interruptible(pairs)
+                ]
+                scope.settle()
+            except CommandError as error:
+                error.executing = True
+                raise
             return projected
         if query.show_record_id:
             records = collection.records
@@ -154,13 +159,21 @@ class MemoryEngine:
             for _, key, document in self._targets(ns, query, scope, limit=0 if update.multi else 1):
                 if key in done:
                     continue
-                made = updated(
-                    lambda: self._own(ns), key, document, updater, lambda one: scan.matches(one, query, scope)
-                )
-                if made is None:  # another took it meanwhile: there may be one in its place
-                    left = not update.multi
-                else:
-                    done[key] = self._change(made, key, updater, accept)
+                try:
+                    made = updated(
+                        lambda: self._own(ns),
+                        key,
+                        document,
+                        updater,
+                        lambda one: scan.matches(one, query, scope),
+                    )
+                    if made is None:  # another took it meanwhile: there may be one in its place
+                        left = not update.multi
+                    else:
+                        done[key] = self._change(made, key, updater, accept)
+                except CommandError as error:
+                    error.executing = True
+                    raise
         if not done:
             return self._upsert(ns, update, updater, accept) if update.upsert else UpdateResult(0, 0)
         images = tuple(done.values())
@@ -197,8 +210,12 @@ class MemoryEngine:
                 documents = [document for _key, document in scan.select(collection, options, scope)]
             else:
                 documents = [] if collection is None else scan.read_for(collection, pipeline, options, scope)
-        results = run(documents)
-        scope.settle()
+        try:
+            results = run(documents)
+            scope.settle()
+        except CommandError as error:
+            error.executing = True
+            raise
         return results
 
     def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:
@@ -451,9 +468,13 @@ class MemoryEngine:
         pins = list(equalities(update.query.filter))
         replacing = isinstance(update.change, dict) and not is_operators(update.change)
         base = seed([pair for pair in pins if pair[0] == "_id"] if replacing else pins)
-        document = stored(with_id(updater.apply(base, inserting=True), update.make_id))
-        check_updated(len(document.raw), TOO_LARGE_TO_UPSERT, "Document to upsert")
-        self._add(ns, self._ensure(ns), document, accept)
+        try:
+            document = stored(with_id(updater.apply(base, inserting=True), update.make_id))
+            check_updated(len(document.raw), TOO_LARGE_TO_UPSERT, "Document to upsert")
+            self._add(ns, self._ensure(ns), document, accept)
+        except CommandError as error:
+            error.executing = True
+            raise
         return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
 
     def _make_room(self, collection: CollectionState, capped: Capped) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
+from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.plans.planning import reading
 from fakeserver.storage.plans.search_rules import check_searches
@@ -65,17 +66,21 @@ def _scan(
     pairs = interruptible(collection.read(plan, query, examined))
     matching = (pair for pair in pairs if predicate(pair[1]))
     sort = query.sort
-    if searched and DISTANCE in scope.meta and not sort:
-        distance = scope.meta[DISTANCE]
-        found = sorted_at_leisure(list(matching), lambda pair: distance(pair[1]))[query.skip : stop]
-    elif plan.is_sorted or not sort:
-        found = list(islice(matching, query.skip, stop))
-    else:
-        found = list(matching)
-        if not scope.spills:
-            check_sorted(document for _key, document in found)
-        found = _sorted(found, sort, scope)[query.skip : stop]
-    scope.settle()
+    try:
+        if searched and DISTANCE in scope.meta and not sort:
+            distance = scope.meta[DISTANCE]
+            found = sorted_at_leisure(list(matching), lambda pair: distance(pair[1]))[query.skip : stop]
+        elif plan.is_sorted or not sort:
+            found = list(islice(matching, query.skip, stop))
+        else:
+            found = list(matching)
+            if not scope.spills:
+                check_sorted(document for _key, document in found)
+            found = _sorted(found, sort, scope)[query.skip : stop]
+        scope.settle()
+    except CommandError as error:
+        error.executing = True
+        raise
     return found
 
 

@@ -251,12 +251,11 @@ def _check_push(_path: str, argument: Any) -> None:
             f"The argument to $each in $push must be an array but it was of type: "
             f"{type_name(argument['$each'])}",
         )
-    for name in ("$slice", "$position"):
+    for name, found in (("$slice", " but was given type:"), ("$position", ", not of type:")):
         if name in argument and whole(argument[name]) is None:
             raise WriteError(
                 ErrorCode.BAD_VALUE,
-                f"The value for {name} must be an integer value but was given type: "
-                f"{type_name(argument[name])}",
+                f"The value for {name} must be an integer value{found} {type_name(argument[name])}",
             )
 
     if "$sort" in argument:

@@ -189,9 +189,6 @@ class OperatorUpdate:
         self.touched: Touched | None = ()
         self.steps = list(_steps(change))
         if len(self.steps) > 1:
-            places = [_path_order(path) for _name, path, _argument in paced(self.steps)]
-            by_place = sorted_at_leisure(list(range(len(places))), key=places.__getitem__)
-            self.steps = [self.steps[number] for number in paced(by_place)]
             # A `$rename` changes two paths: its argument is the old one.
             _refuse_conflicts(
                 [
@@ -200,6 +197,9 @@ class OperatorUpdate:
                     for each in ((argument, path) if name == "$rename" else (path,))
                 ]
             )
+            places = [_path_order(path) for _name, path, _argument in paced(self.steps)]
+            by_place = sorted_at_leisure(list(range(len(places))), key=places.__getitem__)
+            self.steps = [self.steps[number] for number in paced(by_place)]
         self._refuse_other_filters(change)
         self._only_sets = all(
             name == "$set" and "." not in path and "$" not in path for name, path, _argument in self.steps
@@ -411,6 +411,12 @@ def seed(pairs: Sequence[tuple[str, Any]]) -> Document:
     document: Document = {}
     for path, value in pairs:
         parts = split(path)
+        above = next((name for name, _ in pairs if path.startswith(f"{name}.")), None)
+        if above is not None:
+            raise WriteError(
+                ErrorCode.NOT_SINGLE_VALUE_FIELD,
+                f"cannot infer query fields to set, both paths '{path}' and '{above}' are matched",
+            )
         if exactly(document, parts) is not MISSING:
             raise WriteError(
                 ErrorCode.NOT_SINGLE_VALUE_FIELD,

@@ -237,6 +237,9 @@ UPDATED = "Resulting document after update is larger than 16777216"
 INVALID = "BSONObj size: 16793722 (0x100407A) is invalid. Size must be between 0 and 16793600(16MB)"
 
 
+WHILE_MODIFYING = "Plan executor error during findAndModify :: caused by :: "
+
+
 @pytest.mark.parametrize(
     ("change", "over", "far_over"),
     [
@@ -256,7 +259,10 @@ def test_an_upsert_of_too_large_a_document_is_refused(
         found = refused(
             server, {"findAndModify": "c", "query": {"_id": 10}, "update": change(text), "upsert": True}
         )
-        assert (found.code, found.message) == expected
+        code, message = expected
+        # A constant fails when the plan is made.
+        step = "" if message == TOO_LONG else WHILE_MODIFYING
+        assert (found.code, found.message) == (code, f"{step}{message}")
         operation = {"update": 0, "filter": {"_id": 10}, "updateMods": change(text), "upsert": True}
         reply = server.run({"bulkWrite": 1, "ops": [operation], "nsInfo": [{"ns": "db.c"}]}, db="admin")
         (result,) = reply["cursor"]["firstBatch"]

@@ -9,6 +9,7 @@ from bson import Binary, Decimal128, Int64
 from data_commands import Server
 
 from fakeserver.errors import CommandError
+from fakeserver.profile import Profile
 
 
 def failure(server: Server, command: dict[str, Any], **where: Any) -> CommandError:
@@ -703,3 +704,37 @@ def test_ids_that_are_equal_by_the_collation_of_their_collection_are_the_same(
         == []
     )
     assert server.run({"insert": "d", "documents": [{"_id": "a"}]}) == {"n": 1}
+
+
+@pytest.mark.parametrize("command", [{"listCollections": 1}, {"listIndexes": "c"}])
+def test_the_batch_of_a_catalog_stands_behind_the_cursor(command: dict[str, Any]) -> None:
+    server = Server()
+    server.fill("c", {"_id": 1})
+    assert list(server.run(command)["cursor"]) == ["id", "ns", "firstBatch"]
+
+
+@pytest.mark.parametrize(("release", "again"), [("6.0", 48), ("7.0", None)])
+def test_to_create_what_is_there_is_no_error_since_7_0(release: str, again: int | None) -> None:
+    server = Server()
+    server.node.profile = Profile.named(release)
+    server.run({"create": "c"})
+    if again is None:
+        assert server.run({"create": "c"}) == {}
+        return
+    with pytest.raises(CommandError) as refused:
+        server.run({"create": "c"})
+    assert (refused.value.code, refused.value.message) == (again, "Collection already exists. NS: db.c")
+
+
+@pytest.mark.parametrize(
+    ("replica_set", "db", "dropped"),
+    [(False, "config", True), (False, "local", True), (True, "local", False), (True, "admin", False)],
+)
+def test_databases_that_a_server_needs_are_not_dropped(*, replica_set: bool, db: str, dropped: bool) -> None:
+    server = Server(replica_set=replica_set)
+    if dropped:
+        server.run({"dropDatabase": 1}, db=db)
+        return
+    with pytest.raises(CommandError) as refused:
+        server.run({"dropDatabase": 1}, db=db)
+    assert refused.value.code == 20

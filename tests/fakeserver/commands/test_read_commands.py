@@ -9,6 +9,7 @@ from bson import Decimal128, Int64
 from data_commands import Server
 
 from fakeserver.errors import CommandError
+from fakeserver.profile import Profile
 from fakeserver.waiting.pause import Park
 
 UNKNOWN_OPERATOR = (
@@ -635,3 +636,55 @@ def test_a_hint_for_a_view_is_for_the_collection_below() -> None:
 def test_a_strict_client_has_no_stage_or_field_outside_the_api(more: dict[str, Any]) -> None:
     strict = {"aggregate": "c", "cursor": {}, "apiVersion": "1", "apiStrict": True}
     assert failure(holding(1), {**strict, **more}).code == 323
+
+
+# What a plan runs into is told with the step that ran: how, depends on the release.
+
+FAILING = {"$expr": {"$eq": [{"$strLenCP": "$x"}, 1]}}
+RUNNING: list[tuple[dict[str, Any], str, str]] = [
+    ({"find": "c", "filter": FAILING}, "5.0", "Executor error during find command"),
+    ({"find": "c", "filter": FAILING}, "8.2", "Executor error during find command: db.c"),
+    ({"find": "c", "projection": {"y": {"$strLenCP": "$x"}}}, "8.2",
+     "Executor error during find command: db.c"),
+    ({"aggregate": "c", "pipeline": [{"$set": {"y": {"$strLenCP": "$x"}}}], "cursor": {}}, "7.0",
+     "PlanExecutor error during aggregation"),
+    ({"aggregate": "c", "pipeline": [{"$set": {"y": {"$strLenCP": "$x"}}}], "cursor": {}}, "8.0",
+     "Executor error during aggregate command on namespace: db.c"),
+    ({"findAndModify": "c", "query": {}, "update": [{"$set": {"y": {"$strLenCP": "$x"}}}]}, "8.2",
+     "Plan executor error during findAndModify"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "release", "step"), RUNNING, ids=lambda value: str(value)[:40])
+def test_an_error_of_a_running_plan_names_the_step(command: dict[str, Any], release: str, step: str) -> None:
+    server = Server()
+    server.fill("c", {"_id": 1, "x": 7})
+    server.node.profile = Profile.named(release)
+    with pytest.raises(CommandError) as failed:
+        server.run(command)
+    message = "$strLenCP requires a string argument, found: int"
+    assert (failed.value.code, failed.value.message) == (34471, f"{step} :: caused by :: {message}")
+
+
+@pytest.mark.parametrize("query", [{"$nonsense": 1}, {"x": {"$nonsense": 1}}])
+def test_an_error_of_a_plan_that_is_made_names_no_step(query: dict[str, Any]) -> None:
+    server = Server()
+    for command in (
+        {"find": "c", "filter": query},
+        {"aggregate": "c", "pipeline": [{"$match": query}], "cursor": {}},
+        {"findAndModify": "c", "query": query, "remove": True},
+    ):
+        with pytest.raises(CommandError) as failed:
+            server.run(command)
+        assert failed.value.message.startswith("unknown ")
+
+
+def test_a_modification_that_meets_a_unique_key_names_the_step() -> None:
+    server = Server()
+    server.fill("c", {"_id": 1, "x": 1}, {"_id": 2, "x": 2})
+    server.run({"createIndexes": "c", "indexes": [{"key": {"x": 1}, "name": "x_1", "unique": True}]})
+    command = {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"x": 2}}}
+    with pytest.raises(CommandError) as failed:
+        server.run(command)
+    assert failed.value.message.startswith("Plan executor error during findAndModify :: caused by :: E11000 ")
+    assert failed.value.extra["keyPattern"] == {"x": 1}

@@ -482,6 +482,48 @@ def test_authentication_fails_where_there_are_no_users(command: dict[str, Any], 
     play(scenario)
 
 
+def test_an_old_release_tells_the_last_error_of_a_connection() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker, other = await deployment.connect(), await deployment.connect()
+
+        async def last() -> dict[str, Any]:
+            reply = await talker.ok({"getlasterror": 1, "$db": "db"})
+            assert reply.pop("connectionId") > 0
+            return {
+                name: reply[name] for name in reply if name not in {"ok", "$clusterTime", "operationTime"}
+            }
+
+        assert await last() == {"err": None, "n": 0}
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}], "$db": "db"})
+        assert await last() == {"err": None, "n": 0}
+        await talker.ok({"insert": "c", "documents": [{"_id": 1}], "$db": "db"})
+        await talker.ok({"find": "c", "$db": "db"})
+        failed = await last()
+        assert failed.pop("err").startswith("E11000 duplicate key error")
+        assert failed == {"code": 11000, "codeName": "DuplicateKey", "n": 0}
+        updates = [{"q": {"_id": {"$lt": 9}}, "u": {"$set": {"x": 1}}, "multi": True}]
+        await talker.ok({"update": "c", "updates": updates, "$db": "db"})
+        assert await last() == {"err": None, "updatedExisting": True, "n": 1}
+        upsert = [{"q": {"_id": 7}, "u": {"x": 1}, "upsert": True}]
+        await talker.ok({"update": "c", "updates": upsert, "$db": "db"})
+        assert await last() == {"err": None, "updatedExisting": False, "upserted": 7, "n": 1}
+        await talker.ok({"delete": "c", "deletes": [{"q": {}, "limit": 0}], "$db": "db"})
+        assert await last() == {"err": None, "n": 2}
+        assert (await other.ok({"getLastError": 1, "$db": "db"}))["n"] == 0
+        assert "uuid" not in await talker.ok({"connectionStatus": 1})
+
+    play(scenario, ClusterSpec.standalone(profile="5.0"))
+
+
+def test_a_release_since_6_0_has_no_last_error() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        assert (await talker.fails({"getLastError": 1}))["code"] == 59
+        assert "uuid" in await talker.ok({"connectionStatus": 1})
+
+    play(scenario)
+
+
 def test_an_old_release_gives_nonces() -> None:
     async def scenario(deployment: Deployment) -> None:
         assert len((await (await deployment.connect()).ok({"getnonce": 1}))["nonce"]) == 16

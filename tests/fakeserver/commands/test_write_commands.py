@@ -101,6 +101,37 @@ def test_insert_refuses_what_cannot_be_stored(document: dict[str, Any], code: in
     assert (error["code"], error["errmsg"]) == (code, message)
 
 
+@pytest.mark.parametrize(
+    ("pins", "message"),
+    [
+        ([{"a": 1}, {"a": 2}], "path 'a' is matched twice"),
+        ([{"a": 1}, {"a.b": 2}], "both paths 'a.b' and 'a' are matched"),
+        ([{"a.b.c": 1}, {"a": {}}], "both paths 'a.b.c' and 'a' are matched"),
+    ],
+)
+def test_an_upsert_cannot_begin_with_fields_that_exclude_each_other(
+    pins: list[dict[str, Any]], message: str
+) -> None:
+    update = {"q": {"$and": pins}, "u": {"$set": {"x": 1}}, "upsert": True}
+    (error,) = Server().run({"update": "c", "updates": [update]})["writeErrors"]
+    assert (error["code"], error["errmsg"]) == (54, f"cannot infer query fields to set, {message}")
+
+
+@pytest.mark.parametrize("first", ["$set", "$unset"])
+def test_of_two_paths_in_conflict_the_later_one_is_named(first: str) -> None:
+    longer, shorter = {"$set": {"a.b.c": 1}}, {"$unset": {"a.b": 1}}
+    change = {**longer, **shorter} if first == "$set" else {**shorter, **longer}
+    (error,) = Server().run({"update": "c", "updates": [{"q": {}, "u": change}]})["writeErrors"]
+    named = "a.b" if first == "$set" else "a.b.c"
+    assert error["errmsg"] == f"Updating the path '{named}' would create a conflict at 'a.b'"
+
+
+def test_no_document_of_a_system_collection_is_deleted() -> None:
+    with pytest.raises(CommandError) as refused:
+        Server().run({"delete": "system.none", "deletes": [{"q": {}, "limit": 0}]})
+    assert (refused.value.code, refused.value.message) == (73, "Invalid system namespace: db.system.none")
+
+
 def test_an_id_may_be_a_reference() -> None:
     ids = [{"$ref": "c", "$id": 1}, {"$ref": "c", "$id": 1, "$db": "d"}, {"$ref": "c", "$id": 1, "more": 2}]
     assert Server().run({"insert": "c", "documents": [{"_id": id_} for id_ in ids]}) == {"n": 3}
