@@ -119,6 +119,8 @@ class Node(Owner):
         """The contexts of its TLS sessions to come, one of each listener."""
         self.cursors.clear()
         self.last_request_id = 0
+        self.compaction: Mapping[str, Any] | None = None
+        """The settings of the compaction in the background, None while it is off (`autoCompact`)."""
         self._next_connection_id = 0
         self.object_ids = ObjectIds(self.clock, self.rng)
         self.service_id = object_id(self.clock, self.rng) if self.is_mongos else None

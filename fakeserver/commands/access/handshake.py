@@ -52,7 +52,7 @@ _FIELDS: Final = Fields.of(
     Field("maxAwaitTimeMS", "long", minimum=0),
     Field("compression", "array", of="string"),
     Field("speculativeAuthenticate", "object"),
-    Field("saslSupportedMechs", "string|object"),
+    Field("saslSupportedMechs", "string|object", nullable=False),
     strict=False,
 )
 

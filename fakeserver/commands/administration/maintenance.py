@@ -36,7 +36,7 @@ from fakeserver.idl.fields import Field, Fields, first_argument, type_name, whol
 from fakeserver.profile import WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.store.catalog import VIEWS, not_on_view
+from fakeserver.storage.store.catalog import MAX_NAME_BYTES, VIEWS, not_on_view
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.stored import Stored
 from fakeserver.storage.values.types import MISSING, is_number, order
@@ -57,6 +57,10 @@ _INVALID_VERSION: Final = 4926900
 _BAD_CHUNK: Final = 10040
 _MOST_MB: Final = 2**43 - 1
 """The most mebibytes whose number of bytes is a 64-bit integer."""
+_TARGET_MB: Final = 20
+"""The free space that `autoCompact` looks for where it is not told how much."""
+_CONVERTED_BYTES: Final = 25
+"""What the name of the collection that convertToCapped writes aside has more than that of its source."""
 
 
 @table.command(
@@ -92,10 +96,22 @@ def compact(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         Field("runOnce", "strictBool"),
     ),
 )
-def auto_compact(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
+def auto_compact(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Switch the compaction in the background, which has nothing to do."""
-    if command["autoCompact"] and command.get("freeSpaceTargetMB", 1) > _MOST_MB:
+    if not command["autoCompact"]:
+        ctx.node.compaction = None
+        return {}
+    wanted = {"freeSpaceTargetMB": _TARGET_MB, "runOnce": False, **command}
+    wanted = {name: wanted[name] for name in ("freeSpaceTargetMB", "runOnce")}
+    if wanted["freeSpaceTargetMB"] > _MOST_MB:
         raise CommandError(ErrorCode.BAD_VALUE, f"'freeSpaceTargetMB' must be at most {_MOST_MB}")
+    if ctx.node.compaction not in (None, wanted):
+        raise CommandError(
+            ErrorCode.ALREADY_INITIALIZED,
+            "The compaction in the background is on with other settings: disable it to change them",
+        )
+    # One that runs once is over at once.
+    ctx.node.compaction = None if wanted["runOnce"] else wanted
     return {}
 
 
@@ -135,7 +151,7 @@ def data_size(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if bool(lowest) != bool(highest):
         raise CommandError(ErrorCode.BAD_VALUE, "only one of min or max specified")
     collection = ctx.catalog.get(ns)
-    if collection is not None and collection.is_view:
+    if collection is not None and collection.kind != "collection":
         raise not_on_view(ns)
     stats = ctx.catalog.engine.stats(ns)
     size, count = stats.size, stats.count
@@ -263,6 +279,11 @@ def convert_to_capped(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if ns.collection == VIEWS:
         raise CommandError(ErrorCode.BAD_VALUE, f"cannot convert {ns} to a capped collection")
     collection = _source(ctx, ns)
+    if len(str(ns).encode()) + _CONVERTED_BYTES > MAX_NAME_BYTES:
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            f"The name of {ns} is too long: a temporary collection has a longer one",
+        )
     documents = ctx.catalog.engine.find(ns, Query())
     ctx.catalog.drop(ns)
     ctx.command_applied(ns.db, {"drop": ns.collection}, uuid=collection.uuid)

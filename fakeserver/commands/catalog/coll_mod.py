@@ -33,7 +33,9 @@ from fakeserver.commands.catalog.collections import (
     check_view_pipeline,
     stages_of,
 )
+from fakeserver.commands.catalog.index_specs import check_hideable
 from fakeserver.commands.context import check_uuid, namespace
+from fakeserver.commands.local_collections import OPLOG
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, whole
@@ -99,6 +101,8 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Change the options of a collection, a view or an index."""
     ns = namespace(ctx, request)
     collection = ctx.catalog.get(ns)
+    if ns == OPLOG and ctx.node.is_replica_set_member and not _CAPPED.isdisjoint(request):
+        raise CommandError(ErrorCode.INVALID_OPTIONS, "the oplog is resized by replSetResizeOplog alone")
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, "ns does not exist")
     check_uuid(request, ns, collection)
@@ -126,7 +130,7 @@ def coll_mod(ctx: CommandContext, request: dict[str, Any]) -> Reply:
             collection, request["expireAfterSeconds"], ctx.node.clock.utc()
         )
     for name, option in (("cappedSize", "size"), ("cappedMax", "max")):
-        if name in request:
+        if name in request and collection.is_capped:
             changes[option] = request[name]
     ctx.catalog.modify(collection, changes)
     asked: Document = {name: request[name] for name in _MODIFIED if name in request}
@@ -154,7 +158,8 @@ def _check_kind(ctx: CommandContext, collection: Collection, request: dict[str, 
             raise CommandError(ErrorCode.INVALID_OPTIONS, f"option not supported on a view: {name}")
         if name in _OF_VIEWS and not collection.is_view:
             raise CommandError(ErrorCode.INVALID_OPTIONS, f"'{name}' option only supported on a view")
-        if name in {"cappedSize", "cappedMax"} and not collection.is_capped:
+        # Of a time series they are passed over.
+        if name in _CAPPED and not collection.is_capped and collection.kind != "timeseries":
             raise CommandError(ErrorCode.INVALID_OPTIONS, "Collection must be capped.")
         if name == "changeStreamPreAndPostImages" and collection.kind == "timeseries":
             raise CommandError(ErrorCode.INVALID_OPTIONS, f"option not supported on a time-series: {name}")
@@ -182,6 +187,7 @@ def _check_source(db: str, name: str) -> None:
 
 
 _OF_VIEWS: Final = frozenset({"viewOn", "pipeline"})
+_CAPPED: Final = frozenset({"cappedSize", "cappedMax"})
 
 
 def _expiry(collection: Collection, seconds: Any, now: float) -> Int64 | None:
@@ -253,13 +259,14 @@ def _modify_index(
             )
     document: dict[str, Any] = dict(index.document)
     reply: Reply = {}
+    # What is changed comes last.
     if "expireAfterSeconds" in wanted:
         seconds = _index_expiry(index, wanted["expireAfterSeconds"])
         if "expireAfterSeconds" in document:
-            reply["expireAfterSeconds_old"] = Int64(whole(document["expireAfterSeconds"]))
-        document["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = seconds
-    if wanted.get("hidden") and is_id_key(index.key):
-        raise CommandError(ErrorCode.BAD_VALUE, "can't hide _id index")
+            reply["expireAfterSeconds_old"] = Int64(whole(document.pop("expireAfterSeconds")))
+        document["expireAfterSeconds"], reply["expireAfterSeconds_new"] = int(seconds), seconds
+    if "hidden" in wanted:
+        check_hideable(collection.ns, index.key, hidden=wanted["hidden"])
     for name in ("hidden", "prepareUnique"):
         # An option that already has the value is not part of the reply.
         if name in wanted and bool(document.get(name, False)) != wanted[name]:
@@ -272,7 +279,7 @@ def _modify_index(
             reply["unique_new"] = True
         document["unique"] = True
         document.pop("prepareUnique", None)
-    if not dry:
+    if not dry and list(document.items()) != list(index.document.items()):
         _replace(ctx, collection, index, document)
     return reply
 

@@ -387,7 +387,7 @@ _OF_NO_COLLECTION: Final = frozenset({"$currentOp", "$listSessions", "$listLocal
 _OF_THE_COLLECTION: Final = frozenset({"$collStats", "$indexStats", "$planCacheStats"})
 
 
-def _check_stages(pipeline: Sequence[Mapping[str, Any]]) -> None:
+def _check_stages(pipeline: Sequence[Mapping[str, Any]], *, replicated: bool) -> None:
     """Refuse stages that no view can have, and too many. Raises `CommandError` 167, 73, 40573 or 7749501."""
     if len(pipeline) > _MOST_STAGES:
         raise CommandError(_TOO_MANY_STAGES, f"Pipeline length must be no longer than {_MOST_STAGES} stages")
@@ -402,6 +402,9 @@ def _check_stages(pipeline: Sequence[Mapping[str, Any]]) -> None:
                 ErrorCode.INVALID_NAMESPACE, f"{{aggregate: 1}} is required for the stage {name}"
             )
         if name == "$changeStream":
+            if replicated:
+                code: int = ErrorCode.OPTION_NOT_SUPPORTED_ON_VIEW
+                raise CommandError(code, "The $changeStream stage is not allowed in a view definition")
             raise CommandError(_CHANGE_STREAM, "The $changeStream stage is only supported on replica sets")
     if _depth(pipeline) > _DEEPEST:
         raise CommandError(
@@ -427,7 +430,7 @@ def _depth(pipeline: Any) -> int:
 def check_view_pipeline(ctx: CommandContext, pipeline: Sequence[Mapping[str, Any]]) -> None:
     """Refuse the pipeline of a view that cannot be compiled. Raises `CommandError`."""
     release = ctx.node.profile.max_wire_version
-    _check_stages(pipeline)
+    _check_stages(pipeline, replicated=ctx.node.is_replicated)
     if pipeline and next(iter(pipeline[0]), "") in _OF_THE_COLLECTION:
         pipeline = pipeline[1:]
     variables = {"NOW": None, "CLUSTER_TIME": None}  # whether there is a time shows when the view is read

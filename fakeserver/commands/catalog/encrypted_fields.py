@@ -190,7 +190,7 @@ def _compact(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         raise CommandError(_NOT_ENCRYPTED, "Target namespace is not an encrypted collection")
     tokens = next(request[name] for name in ("compactionTokens", "cleanupTokens") if name in request)
     for each in encrypted.get("fields", ()):
-        if "queries" in each and each["path"] not in tokens:
+        if each["path"] not in tokens:
             raise CommandError(_MISSING_TOKEN, f"No token for the encrypted path '{each['path']}'")
     nothing = dict.fromkeys(("read", "inserted", "updated", "deleted"), 0)
     return {"stats": {"ecoc": {"read": 0, "deleted": 0}, "esc": nothing}}

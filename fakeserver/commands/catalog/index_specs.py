@@ -25,6 +25,7 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from fakeserver.storage.port.engine import Namespace
     from fakeserver.storage.store.catalog import Collection
 
 
@@ -42,6 +43,7 @@ _KINDS: Final[dict[str, str]] = {
 _ON_ID: Final = frozenset({"v", "key", "name", "ns", "collation", "clustered", "unique", "background"})
 _NOT_SHOWN: Final = frozenset({"dropDups", "ns", "collation"})
 _ONLY_IF_TRUE: Final = frozenset({"hidden", "unique"})
+_DOUBLES: Final = frozenset({"min", "max"})
 _MANY_WILDCARDS: Final = 7246201
 _NO_WILDCARD: Final = 7246202
 _NOT_LEFT_OUT: Final = 7246209
@@ -102,7 +104,7 @@ def _completed(
     if "expireAfterSeconds" in options:
         options["expireAfterSeconds"] = int(exact(options["expireAfterSeconds"]))
     shown |= {
-        name: value
+        name: float(exact(value)) if name in _DOUBLES else value
         for name, value in options.items()
         if name not in _NOT_SHOWN and (value or name not in _ONLY_IF_TRUE)
     }
@@ -374,7 +376,8 @@ def _check_text(document: Mapping[str, Any], key: Mapping[str, Any]) -> None:
         raise _refused(document, "'text' fields in index must all be adjacent")
     weights = document.get("weights", {})
     if not isinstance(weights, dict):
-        code = ErrorCode.CANNOT_CREATE_INDEX if isinstance(weights, str | list) else ErrorCode.TYPE_MISMATCH
+        shape = type_name(weights) in {"string", "array"}  # code is a text in Python, and not in BSON
+        code = ErrorCode.CANNOT_CREATE_INDEX if shape else ErrorCode.TYPE_MISMATCH
         raise _refused(document, "weights of a text index are an object", code)
     for weight in weights.values():
         if not is_number(weight):
@@ -484,8 +487,18 @@ def _check_measurements(document: Mapping[str, Any], options: Mapping[str, Any])
         raise _refused(document, reason, ErrorCode.INDEX_OPTIONS_CONFLICT)
 
 
+def check_hideable(ns: Namespace, key: Mapping[str, Any], *, hidden: bool = True) -> None:
+    """Refuse to hide the index of `_id`, or one of a collection of the system. Raises `CommandError` 2."""
+    if hidden and is_id_key(key):
+        raise CommandError(ErrorCode.BAD_VALUE, "can't hide _id index")
+    if ns.collection.startswith("system."):
+        raise CommandError(ErrorCode.BAD_VALUE, f"Can't hide an index on the system collection {ns}")
+
+
 def check_beside(collection: Collection, spec: IndexSpec) -> None:
-    """Refuse a new index that its collection cannot have beside the others. Raises `CommandError` 67."""
+    """Refuse a new index that its collection cannot have beside the others. Raises `CommandError` 67 or 2."""
+    if spec.document.get("hidden"):
+        check_hideable(collection.ns, spec.key)
     if len(collection.indexes) >= _MAX_INDEXES:
         raise CommandError(
             ErrorCode.CANNOT_CREATE_INDEX,
@@ -508,7 +521,9 @@ def check_beside(collection: Collection, spec: IndexSpec) -> None:
 # compare with a query's. Operators are therefore named one by one, and an unknown one is refused with 67 and
 # the expression tree in a server's form.
 
-_ALLOWED: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$type", "$in", "$geoWithin", "$options"})
+_ALLOWED: Final = frozenset({
+    "$eq", "$gt", "$gte", "$lt", "$lte", "$type", "$in", "$geoWithin", "$geoIntersects", "$options",
+})  # fmt: skip
 _TREES: Final = ("$and", "$or")
 _BANNED: Final[dict[str, int]] = {
     "$expr": ErrorCode.QUERY_FEATURE_NOT_ALLOWED,
@@ -555,6 +570,12 @@ def _check_condition(wanted: Mapping[str, Any]) -> None:
 
 
 def _check_operator(path: str, name: str, value: Any) -> None:
+    if name == "$all":
+        # It stands for its values as conditions of their own: none of them matches no document.
+        for each in value or [Regex("")]:
+            if isinstance(each, Regex) or is_operators(each):
+                raise _unsupported(f"{path} {name} {show(value)}\n")
+        return
     if name in _ALLOWED or (name == "$exists" and value):
         return
     if name == "$exists":

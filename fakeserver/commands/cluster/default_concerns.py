@@ -5,9 +5,11 @@ Behaviour: They run on a replica set or a mongos; a standalone refuses with 5130
 `linearizable` nor a time (2), a write concern is neither unacknowledged (2) nor one that the set could never
 satisfy (100, 79). An empty read concern unsets the default; a write concern cannot be unset (20). The
 defaults are kept in `config.settings`, as a server keeps them, and hold at once on every member and mongos.
+The command's own write concern is that of this document: one that can never be satisfied fails the command,
+and the defaults are set.
 
-Versions: Since 4.4. The implicit write concern that the reply shows is a majority since 5.0, unless arbiters
-leave too few members with data.
+Versions: Since 4.4. Since 5.0 a default write concern has to name a `w` (2), and the implicit one that the
+reply shows is a majority, unless arbiters leave too few members with data.
 
 Not modelled: The implicit majority is shown and not waited for: a write without a concern returns at once
 until a default was set. 4.4 lets a write concern be unset; here no release does. A mongos of a real cluster
@@ -23,7 +25,7 @@ from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.idl.generic_arguments import TIMES, WriteConcern, check_read_concern
-from fakeserver.profile import WIRE_44
+from fakeserver.profile import WIRE_44, WIRE_50
 from fakeserver.storage.port.engine import Namespace, Query, Update
 from mongowire.codes import ErrorCode
 
@@ -76,6 +78,9 @@ def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Repl
     for node in ctx.node.cluster.servers:
         node.pipeline.recompile()
     _keep(ctx)
+    # The write of this document has the command's own concern, and what is wrong with it fails the command.
+    if "writeConcern" in command:
+        _check_attainable(ctx, WriteConcern.parse(command["writeConcern"]))
     return _described(ctx)
 
 
@@ -112,6 +117,8 @@ def _check_read(concern: dict[str, Any]) -> None:
 
 def _checked_write(ctx: CommandContext, document: dict[str, Any]) -> dict[str, Any]:
     """Return a default write concern as it is shown. Raises `CommandError` for an unsuitable one."""
+    if "w" not in document and ctx.node.profile.max_wire_version >= WIRE_50:
+        raise CommandError(ErrorCode.BAD_VALUE, "The default write concern must specify a 'w'")
     concern = WriteConcern.parse(document)
     if concern.w == 0:
         raise CommandError(
@@ -119,12 +126,17 @@ def _checked_write(ctx: CommandContext, document: dict[str, Any]) -> dict[str, A
             "Unacknowledged write concern is not suitable for the default write concern",
         )
     # A default that no write could ever satisfy would fail every client that states none.
+    _check_attainable(ctx, concern)
+    journaled = {"j": document["j"]} if "j" in document else {}
+    return {"w": concern.w, **journaled, "wtimeout": concern.timeout_ms}
+
+
+def _check_attainable(ctx: CommandContext, concern: WriteConcern) -> None:
+    """Refuse a write concern that the set could never satisfy. Raises `CommandError` 100 or 79."""
     shard = ctx.node.writes_to
     unmet = unmet_for_good(concern, len(shard.data_bearing)) if shard is not None else None
     if unmet is not None:
         raise unmet
-    journaled = {"j": document["j"]} if "j" in document else {}
-    return {"w": concern.w, **journaled, "wtimeout": concern.timeout_ms}
 
 
 def _keep(ctx: CommandContext) -> None:

@@ -36,6 +36,7 @@ from fakeserver.commands.queries.explain import explain_aggregate
 from fakeserver.commands.queries.plan_cache import check_not_rejected
 from fakeserver.commands.queries.reading import (
     NATURAL,
+    check_constants,
     check_hint,
     indexed_reader,
     query_of,
@@ -51,6 +52,7 @@ from fakeserver.idl.features import STAGES
 from fakeserver.idl.fields import Field, Fields, first_argument
 from fakeserver.idl.generic_arguments import read_concern_not_supported
 from fakeserver.sessions.cursors import Cursor
+from fakeserver.storage.plans.search_rules import check_distance_order
 from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.pipeline_stages import (
     adds_fields,
@@ -183,6 +185,8 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
     unstored = local_collections.documents_of(ctx, source)
+    if first == "$geoNear":
+        check_distance_order(options)
     if first == "$geoNear" and collection is None:
         known = {**(options.let or {}), **options.builtins()}
         compile_pipeline(pipeline, Scope(variables=known, release=options.release))
@@ -193,7 +197,10 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     pipeline = [*stages, *pipeline]
     if collection is not None and "clusteredIndex" in collection.options:
         pipeline = _in_order_of_ids(pipeline, backwards=request.get("hint") == {NATURAL: -1})
-    return engine.aggregate(source, pipeline, options=options, documents=unstored)
+    documents = engine.aggregate(source, pipeline, options=options, documents=unstored)
+    known = {**(options.let or {}), **options.builtins()}
+    check_constants(pipeline, Scope(variables=known, release=options.release))
+    return documents
 
 
 def _in_order_of_ids(pipeline: Pipeline, *, backwards: bool) -> Pipeline:

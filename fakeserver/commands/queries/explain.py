@@ -32,7 +32,14 @@ from fakeserver.commands.queries.count import limit_of
 from fakeserver.commands.queries.distinct import index_to_scan
 from fakeserver.commands.queries.find import check_bounds
 from fakeserver.commands.queries.plan_cache import plan_hash, query_hash
-from fakeserver.commands.queries.reading import check_hint, indexes_of, query_of, reader, view_of
+from fakeserver.commands.queries.reading import (
+    check_constants,
+    check_hint,
+    indexes_of,
+    query_of,
+    reader,
+    view_of,
+)
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument
@@ -167,7 +174,9 @@ def described(
         # What writes its results is explained without writing them.
         names = [stage_name(each) for each in pipeline]
         read = pipeline[:-1] if names and names[-1] in output_stages.NAMES else pipeline
-        compile_pipeline(read, _scope(ctx, read, collection))
+        scope = _scope(ctx, read, collection)
+        compile_pipeline(read, scope)
+        check_constants(pipeline, scope)
         if read is not pipeline:
             output_stages.parse(ctx, ns, command, pipeline[-1])
         statement = _pipeline(command, pipeline)

@@ -74,12 +74,7 @@ class SphericalArea:
     def __init__(self, shape: GeoShape) -> None:
         self._library = shapely()
         self._shape = shape
-        # The map touches the globe where the vertices lie on average, so that straight lines stay straight.
-        # A ring's last position is its first again, and counts once.
-        vectors = (_vector(each) for each in dict.fromkeys(shape.vertices()))
-        x, y, z = (math.fsum(part) for part in zip(*vectors, strict=True))
-        center = math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
-        self._project = _gnomonic(center)
+        self._project = _gnomonic(_middle(shape))
         area = _drawn(shape, self._project)
         if area is None:
             # It reaches round the globe: the map with straight degrees is the best there is.
@@ -138,6 +133,31 @@ def _is_valid(part: Any) -> bool:
     edge = part.exterior.buffer(_TOUCH) if len(holes) else None
     shared = (hole.intersection(edge).length for hole in holes)
     return bool(part.is_valid) and all(length <= 10 * _TOUCH for length in shared)
+
+
+def _middle(shape: GeoShape) -> Pair:
+    """Return where a map of a shape touches the globe: where the vertices lie on average.
+
+    Straight lines then stay straight. A ring's last position is its first again, and counts once.
+    """
+    vectors = (_vector(each) for each in dict.fromkeys(shape.vertices()))
+    x, y, z = (math.fsum(part) for part in zip(*vectors, strict=True))
+    return math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
+
+
+def crosses_itself(shape: GeoShape) -> bool:
+    """Return whether the edges of a polygon cross, as far as it can be drawn; without the extra none do."""
+    if not shape.polygons or importlib.util.find_spec("shapely") is None:
+        return False
+    for rings in shape.polygons:
+        one = GeoShape(POLYGON, polygons=(rings,))
+        drawn = _drawn(one, _gnomonic(_middle(one)))
+        # A polygon that is no more than a line is drawn as one.
+        if drawn is None or (len(rings) == 1 and drawn.convex_hull.area <= _TOUCH**2):
+            continue
+        if not _is_valid(drawn):
+            return True
+    return False
 
 
 def _is_surface(shape: GeoShape) -> bool:

@@ -52,6 +52,9 @@ _REFERENCE: Final = frozenset({"$ref", "$id"})
 
 _OPTIONS_TWICE: Final = 51075
 _OPTIONS_BEFORE: Final = 51074
+_INVALID_REGEX: Final = 51091
+_LONGEST_PATTERN: Final = 16 * 1024
+"""Bytes of the longest pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,9 @@ def _equality_with_number(target: float) -> Test:
 
 def regex_test(regex: Any, options: str = "") -> Test:
     """Return the test whether a string matches, or whether a value is that very regular expression."""
+    source, _flags = source_of(regex, options)
+    if len(source) > _LONGEST_PATTERN or len(source.encode()) > _LONGEST_PATTERN:
+        raise CommandError(_INVALID_REGEX, "Regular expression is invalid: regular expression is too large")
     pattern = compile_regex(regex, options)
     same = order(Regex(*source_of(regex, options)))
 

@@ -272,15 +272,15 @@ def check_of(spec: IndexSpec) -> Check | None:
 def _spherical(parts: tuple[str, ...]) -> Check:
     def check(document: Document) -> None:
         for value in read(document, parts):
-            for each in _geo_shapes.candidates(value):
-                if each is MISSING or each is None:
-                    continue
-                try:
-                    _geo_shapes.parse(each)
-                except _geo_shapes.BadShapeError as error:
-                    raise WriteError(
-                        _NO_GEO_KEYS, f"Can't extract geo keys: {show(document)}  {error}"
-                    ) from None
+            if value is MISSING or value is None or value == []:
+                continue
+            try:
+                shape = _geo_shapes.parse(value)
+                reason = "Edges of the polygon cross" if _geo_shapes.crosses_itself(shape) else None
+            except _geo_shapes.BadShapeError as error:
+                reason = str(error)
+            if reason is not None:
+                raise WriteError(_NO_GEO_KEYS, f"Can't extract geo keys: {show(document)}  {reason}")
 
     return check
 

@@ -88,7 +88,8 @@ def check_searches(query: Query, filter_: Mapping[str, Any]) -> None:
     for search in nears:
         if set(search.trees) - {"$and"}:
             raise _unplanned(ErrorCode.BAD_VALUE, "geoNear must be top-level expr")
-        if not any(_serves(index, search) for index in _seen(query)):
+        check_distance_order(query)
+        if not any(_serves(index, search) for index in _seen(query) if _is_hinted(index, query.hint)):
             raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "unable to find index for $geoNear query")
 
 
@@ -97,8 +98,22 @@ def _seen(query: Query) -> tuple[IndexSpec, ...]:
     return tuple(index for index in query.indexes if not index.document.get("hidden"))
 
 
+def _is_hinted(index: IndexSpec, hint: Any) -> bool:
+    """Return whether an index may be used with a hint: it is the one, or there is none."""
+    return hint in (None, index.name) or (isinstance(hint, dict) and list(hint) == list(index.key))
+
+
+def check_distance_order(query: Query) -> None:
+    """Refuse natural order for a search by distance, which has its own. Raises `CommandError` 2."""
+    for what, order in (("hint", query.hint), ("sort order", query.sort)):
+        if isinstance(order, dict) and "$natural" in order:
+            raise _unplanned(ErrorCode.BAD_VALUE, f"geoNear expression not allowed with $natural {what}")
+
+
 def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> None:
-    index = _text_search.find_index(_seen(query))
+    index = _text_search.find_index(query.indexes)
+    if not any("text" in each.key.values() for each in _seen(query)):
+        raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "the text index is hidden")
     if "$nor" in search.trees:
         raise _unplanned(ErrorCode.BAD_VALUE, "text expression not allowed in nor")
     if isinstance(query.hint, dict) and "$natural" in query.hint:

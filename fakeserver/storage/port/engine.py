@@ -407,7 +407,8 @@ class Scope(NamedTuple):
 
     def frame(self, document: Any) -> Frame:
         """Return the variables with which an expression sees `document`."""
-        return {**self.variables, "ROOT": document, "CURRENT": document}
+        # `let` may name another value for CURRENT, from which paths then begin, and none for ROOT.
+        return {"CURRENT": document, **self.variables, "ROOT": document}
 
     def names(self) -> frozenset[str]:
         """Return the names of the variables that an expression may use."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+import bson
 from bson import Int64
 
 from fakeserver.errors import CommandError, WriteError
@@ -222,6 +223,7 @@ class Catalog:
             return
         views = {each.ns: each.options for each in self if each.is_view} | {ns: options}
         check_graph(ns, {each: _read_by(each, shown) for each, shown in views.items()})
+        _check_size(ns, views)
         below = self._collections.get(Namespace(ns.db, options["viewOn"]))
         if below is not None and below.is_view and below.collation != options.get("collation"):
             raise CommandError(
@@ -394,6 +396,19 @@ def _read_by(view: Namespace, options: Mapping[str, Any]) -> list[Namespace]:
     return [Namespace(view.db, options["viewOn"]), *involved(view.db, options.get("pipeline", []))]
 
 
+def _check_size(ns: Namespace, views: Mapping[Namespace, Mapping[str, Any]]) -> None:
+    """Refuse a view whose pipelines, with those below, are too large. Raises `CommandError` 195."""
+    size, view = 0, views.get(ns)
+    while view is not None:
+        size += sum(len(bson.encode(stage)) for stage in view.get("pipeline", ()))
+        if size > MAX_VIEW_PIPELINE_BYTES:
+            raise CommandError(
+                ErrorCode.VIEW_PIPELINE_MAX_SIZE_EXCEEDED,
+                f"View pipeline is too large and exceeds the maximum size of {MAX_VIEW_PIPELINE_BYTES} bytes",
+            )
+        view = views.get(Namespace(ns.db, view["viewOn"]))
+
+
 def not_on_view(ns: Namespace) -> WriteError:
     """Return the error for a write to a view, and for a question about what it stores."""
     return WriteError(ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a view, not a collection")
@@ -496,6 +511,7 @@ def matching(
 
 
 MAX_VIEW_DEPTH: Final = 20
+MAX_VIEW_PIPELINE_BYTES: Final = 16_000_000
 """How many views may stand on one another."""
 
 _NAMED_BY: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Binary, Decimal128, Int64
+from bson import Binary, Decimal128, Int64, Regex
 from data_commands import Server
 
 from fakeserver.errors import CommandError
 from fakeserver.profile import Profile
+from fakeserver.storage.port.engine import Namespace
 
 
 def failure(server: Server, command: dict[str, Any], **where: Any) -> CommandError:
@@ -420,7 +421,8 @@ UUID = Binary(bytes(range(16)), 4)
         ({"viewOn": ""}, 2),
         ({"viewOn": "d", "pipeline": [{"$out": "e"}]}, 167),
         ({"viewOn": "d", "pipeline": [{"$currentOp": {}}]}, 73),
-        ({"viewOn": "d", "pipeline": [{"$changeStream": {}}]}, 40573),
+        ({"viewOn": "d", "pipeline": [{"$changeStream": {}}]}, 167),
+        ({"viewOn": "d", "pipeline": [{"$match": {"a": "x" * 16_000_000}}]}, 195),
         ({"viewOn": "d", "pipeline": [{"$match": {}}] * 1001}, 7749501),
         ({"viewOn": "d", "pipeline": [1]}, 14),
         ({"timeseries": {"timeField": "t\0"}}, 2),
@@ -495,6 +497,43 @@ def test_an_encrypted_collection_has_nothing_to_compact_and_wants_a_token_for_ea
     assert "stats" in server.run({name: "c", "compactionTokens": {"a": b""}})
     for collection, code in (("c", 7294900), ("plain", 6346807), ("view", 166), ("none", 26)):
         assert failure(server, {name: collection, "compactionTokens": {}}).code == code
+    server.run({"create": "unqueried", "encryptedFields": {"fields": [{"path": "a", "bsonType": "int"}]}})
+    for tokens in ({}, {"": b""}, {"a.b": b""}):
+        assert failure(server, {name: "unqueried", "compactionTokens": tokens}).code == 7294900
+
+
+def test_what_coll_mod_changes_of_an_index_comes_last_and_what_is_as_it_was_changes_nothing() -> None:
+    server = Server()
+    make_index(server, {"a": 1}, "a_1", expireAfterSeconds=1, sparse=True)
+    server.run({"collMod": "c", "index": {"name": "a_1", "expireAfterSeconds": 200.5, "hidden": True}})
+    shown = server.run({"listIndexes": "c"})["cursor"]["firstBatch"][-1]
+    assert list(shown.items())[3:] == [("sparse", True), ("expireAfterSeconds", 200), ("hidden", True)]
+    assert type(shown["expireAfterSeconds"]) is int
+    server.run({"collMod": "c", "index": {"name": "a_1", "hidden": False}})
+    server.run({"find": "c", "filter": {"a": 1}, "hint": "a_1"})
+    server.run({"collMod": "c", "index": {"name": "a_1", "hidden": False}})
+    assert server.catalog.engine.usage(Namespace("db", "c"))["a_1"] == 1
+
+
+def test_no_index_of_a_system_collection_is_hidden() -> None:
+    server = Server()
+    index = {"key": {"a": 1}, "name": "a_1"}
+    assert failure(server, {"createIndexes": "system.js", "indexes": [{**index, "hidden": True}]}).code == 2
+    server.run({"createIndexes": "system.js", "indexes": [index]})
+    assert failure(server, {"collMod": "system.js", "index": {"name": "a_1", "hidden": True}}).code == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"cappedSize": 4096}, {"cappedMax": 5}, {"timeseries": {}, "cappedMax": 5}]
+)
+def test_bounds_of_a_capped_collection_are_none_of_a_time_series(change: dict[str, Any]) -> None:
+    server = Server()
+    server.run({"create": "t", "timeseries": {"timeField": "at"}})
+    before = server.run({"listCollections": 1})["cursor"]["firstBatch"]
+    server.run({"collMod": "t", **change})
+    assert server.run({"listCollections": 1})["cursor"]["firstBatch"] == before
+    server.run({"create": "plain"})
+    assert failure(server, {"collMod": "plain", **change}).code == 72
 
 
 @pytest.mark.parametrize(
@@ -506,6 +545,8 @@ def test_an_encrypted_collection_has_nothing_to_compact_and_wants_a_token_for_ea
         ({"index": {"name": "a_1", "hidden": True}, "dryRun": True}, 72),
         ({"dryRun": True}, 72),
         ({"validator": {"$text": {"$search": "x"}}}, 2),
+        ({"validator": {"a": {"$regex": "x" * 16_385}}}, 51091),
+        ({"validator": {"a": Regex("x" * 16_385)}}, 51091),
         ({"expireAfterSeconds": None}, 14),
     ],
     ids=str,

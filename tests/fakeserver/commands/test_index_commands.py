@@ -199,7 +199,7 @@ def test_a_field_beside_a_wildcard_holds_no_array(
 @pytest.mark.parametrize(
     ("hidden", "wanted", "code"),
     [
-        ({"a": "text"}, {"$text": {"$search": "x"}}, 27),
+        ({"a": "text"}, {"$text": {"$search": "x"}}, 291),
         ({"a": "2d"}, {"a": {"$near": [0, 0]}}, 291),
     ],
     ids=str,

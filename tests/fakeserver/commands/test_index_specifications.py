@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Decimal128, Int64
+from bson import Code, Decimal128, Int64, Regex
 from data_commands import Server
 
 from fakeserver.errors import CommandError
 
 NUMBER = {"expireAfterSeconds": 1}
+AT_ZERO = {"$geometry": {"type": "Point", "coordinates": [0, 0]}}
 
 
 def make(server: Server, key: Any, name: Any = "i", **options: Any) -> dict[str, Any]:
@@ -34,6 +35,9 @@ def shown(server: Server) -> dict[str, Any]:
         ({"a": 1}, {"partialFilterExpression": {"a": {"$not": {"$gt": 1}}}}, 67),
         ({"a": 1}, {"partialFilterExpression": {"a": {"$regex": "x"}}}, 67),
         ({"a": 1}, {"partialFilterExpression": {"a": {"$size": 1}}}, 67),
+        ({"a": 1}, {"partialFilterExpression": {"a": {"$all": []}}}, 67),
+        ({"a": 1}, {"partialFilterExpression": {"a": {"$all": [Regex("x")]}}}, 67),
+        ({"a": 1}, {"partialFilterExpression": {"a": {"$all": [{"$elemMatch": {"$gt": 1}}]}}}, 67),
         ({"a": 1}, {"partialFilterExpression": {"a": {"$elemMatch": {"$gt": 1}}}}, 67),
         ({"a": 1}, {"partialFilterExpression": {"$or": [{"a": {"$ne": 1}}]}}, 67),
         ({"a": 1}, {"partialFilterExpression": {"$nor": [{"a": 1}]}}, 67),
@@ -77,6 +81,7 @@ def shown(server: Server) -> dict[str, Any]:
         ({"a": "text", "b": 1, "c": "text"}, {}, 67),
         ({"a": "text"}, {"weights": {"a": 0}}, 67),
         ({"a": "text"}, {"weights": "a"}, 67),
+        ({"a": "text"}, {"weights": Code("a")}, 14),
         ({"a": 1}, {"weights": {"a": 1}}, 67),
         ({"a": 1}, {"hidden": 1}, 14),
         ({"a": "2d"}, {"bits": 0}, 72),
@@ -171,6 +176,19 @@ def test_a_partial_index_may_choose_by_comparisons(expression: dict[str, Any]) -
             },
         ),
         ({"key": {"_id": "hashed"}}, {"v": 2, "key": {"_id": "hashed"}, "name": "i"}),
+        (
+            {"key": {"a": 1}, "partialFilterExpression": {"b": {"$all": [1, 2]}}},
+            {"v": 2, "key": {"a": 1}, "name": "i", "partialFilterExpression": {"b": {"$all": [1, 2]}}},
+        ),
+        (
+            {"key": {"a": 1}, "partialFilterExpression": {"b": {"$geoIntersects": AT_ZERO}}},
+            {
+                "v": 2,
+                "key": {"a": 1},
+                "name": "i",
+                "partialFilterExpression": {"b": {"$geoIntersects": AT_ZERO}},
+            },
+        ),
     ],
     ids=str,
 )
@@ -183,6 +201,13 @@ def test_an_index_is_listed_as_it_was_made(given: dict[str, Any], expected: dict
     again = server.run({"createIndexes": "c", "indexes": [{"name": "i", **given}]})
     assert again["note"] == "all indexes already exist"
     assert server.run({"dropIndexes": "c", "index": "i"})["nIndexesWas"] == 2
+
+
+def test_the_bounds_of_a_flat_index_are_listed_as_doubles() -> None:
+    server = Server()
+    make(server, {"a": "2d"}, min=-100, max=Int64(100), bits=20)
+    assert list(shown(server).items())[3:] == [("min", -100.0), ("max", 100.0), ("bits", 20)]
+    assert [type(shown(server)[name]) for name in ("min", "max")] == [float, float]
 
 
 def test_a_collection_has_one_text_index() -> None:

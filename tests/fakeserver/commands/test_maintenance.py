@@ -7,10 +7,12 @@ from typing import Any
 
 import bson
 import pytest
+from data_commands import Server
 from talking import REPLICA_SET, STANDALONE, Deployment, play
 
 from fakeserver import ClusterSpec
 from fakeserver.commands.default_table import default_table
+from fakeserver.errors import CommandError
 
 
 def test_a_standalone_makes_indexes_anew_and_tells_which() -> None:
@@ -53,6 +55,7 @@ def test_a_standalone_makes_indexes_anew_and_tells_which() -> None:
         (STANDALONE, {"fsync": 1, "other": 1}, 40415),
         (STANDALONE, {"autoCompact": 1}, 14),
         (STANDALONE, {"autoCompact": True, "freeSpaceTargetMB": 2**43}, 2),
+        (STANDALONE, {"hello": 1, "saslSupportedMechs": None}, 14),
         (STANDALONE, {"killOp": 1}, 4),
         (STANDALONE, {"killOp": 1, "op": "1"}, 14),
         (STANDALONE, {"killOp": 1, "op": 1.5}, 2),
@@ -91,6 +94,52 @@ def test_what_cannot_be_converted_is_refused(spec: ClusterSpec, command: dict[st
         assert reply["code"] == code, reply["errmsg"]
 
     play(scenario, spec)
+
+
+def test_a_compaction_that_is_on_keeps_its_settings_until_it_is_off() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        on, other = {"autoCompact": True, "freeSpaceTargetMB": 30}, {"autoCompact": True}
+        await talker.ok({**on, "runOnce": True})
+        for command in (on, on):
+            await talker.ok(dict(command))
+        for command in (other, {**on, "runOnce": True}):
+            assert (await talker.fails(dict(command)))["code"] == 23
+        for command in (
+            {"autoCompact": False},
+            {"autoCompact": False},
+            other,
+            {**other, "freeSpaceTargetMB": 20},
+        ):
+            await talker.ok(dict(command))
+
+    play(scenario, STANDALONE)
+
+
+@pytest.mark.parametrize(("letters", "code"), [(227, 0), (228, 73)])
+def test_the_name_of_a_collection_that_is_converted_leaves_room_for_a_longer_one(
+    letters: int, code: int
+) -> None:
+    server = Server()
+    name = "c" * letters
+    server.fill(name, {"_id": 1})
+    command = {"convertToCapped": name, "size": 4096}
+    if not code:
+        server.run(command)
+        return
+    with pytest.raises(CommandError) as caught:
+        server.run(command)
+    assert caught.value.code == code
+
+
+def test_the_size_of_a_time_series_or_a_view_is_not_told() -> None:
+    server = Server()
+    server.run({"create": "t", "timeseries": {"timeField": "at"}})
+    server.run({"create": "v", "viewOn": "c"})
+    for name in ("t", "v"):
+        with pytest.raises(CommandError) as caught:
+            server.run({"dataSize": f"db.{name}"})
+        assert caught.value.code == 166
 
 
 def test_a_converted_collection_keeps_the_newest_documents_that_fit() -> None:

@@ -336,6 +336,42 @@ def results(server: Server, pipeline: list[dict[str, Any]], target: Any = "c", *
     return found
 
 
+def test_let_may_name_what_paths_begin_from() -> None:
+    server = holding(1)
+    shown = {"$project": {"_id": 0, "path": "$b", "whole": "$$CURRENT", "root": "$$ROOT._id"}}
+    found = results(server, [shown], let={"CURRENT": {"b": 7}})
+    assert found == [{"path": 7, "whole": {"b": 7}, "root": 0}]
+
+
+DIVIDED = {"$divide": [1, 0]}
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [
+        ({"$project": {"x": DIVIDED}}, 2),
+        ({"$set": {"x": {"$add": ["$a", DIVIDED]}}}, 2),
+        ({"$addFields": {"x": {"y": [DIVIDED]}}}, 2),
+        ({"$replaceWith": {"x": DIVIDED}}, 2),
+        ({"$group": {"_id": "$a", "x": {"$sum": DIVIDED}}}, 2),
+        ({"$match": {"$expr": {"$gt": ["$a", DIVIDED]}}}, 2),
+        ({"$project": {"x": {"$divide": ["$a", 0]}}}, 0),
+        ({"$project": {"x": {"$literal": DIVIDED}}}, 0),
+        ({"$project": {"x": {"$let": {"vars": {"n": 0}, "in": {"$divide": [1, "$$n"]}}}}}, 0),
+        ({"$group": {"_id": None, "all": {"$push": 1}}}, 0),
+    ],
+    ids=str,
+)
+def test_a_constant_that_fails_is_refused_before_documents_come(stage: dict[str, Any], code: int) -> None:
+    server = Server()
+    for explain in (True, False):
+        command = {"aggregate": "c", "pipeline": [stage], "cursor": {}, "explain": explain}
+        if code:
+            assert failure(server, command).code == code
+        else:
+            server.run(command)
+
+
 def test_an_aggregate_runs_over_a_collection_or_a_database() -> None:
     server = holding(6)
     grouped = results(server, [{"$group": {"_id": "$x", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}])

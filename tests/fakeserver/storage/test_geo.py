@@ -142,9 +142,45 @@ def test_within_and_intersects_choose_by_shape(condition: Any, ids: list[int]) -
 
 
 def test_an_array_of_places_is_where_one_of_them_is() -> None:
-    server = holding("2dsphere", [point(1, 1), point(50, 50)], [[60, 60], [2, 2]], [point(70, 70)])
+    server = holding(None, [point(1, 1), point(50, 50)], [[60, 60], [2, 2]], [point(70, 70)])
     assert found(server, {"$geoWithin": {"$geometry": SQUARE}}) == [0, 1]
-    assert found(server, {"$near": {"$geometry": point(60, 60), "$maxDistance": 1000}}) == [1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [point(1, 1), point(2, 2)],
+        [[1, 1], [2, 2]],
+        polygon([0, 0], [10, 10], [10, 0], [0, 10]),
+        {"type": "MultiPolygon", "coordinates": [[[[0, 0], [10, 10], [10, 0], [0, 10], [0, 0]]]]},
+    ],
+    ids=str,
+)
+def test_an_index_of_the_sphere_has_no_array_of_places_and_no_polygon_that_crosses_itself(value: Any) -> None:
+    server = holding("2dsphere", SQUARE)
+    reply = server.run({"insert": "c", "documents": [{"at": value}, {"at": None}]})
+    assert [each["code"] for each in reply["writeErrors"]] == [16755]
+    server.run({"createIndexes": "d", "indexes": [{"key": {"all.at": "2dsphere"}, "name": "i"}]})
+    server.fill("d", {"_id": 1, "all": [{"at": point(1, 1)}, {"at": point(2, 2)}]})
+    near = {"all.at": {"$near": {"$geometry": point(2, 2), "$maxDistance": 1000}}}
+    assert [each["_id"] for each in server.documents("d", near)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("order", "code"), [({"hint": {"$natural": 1}}, 2), ({"hint": {"a": 1}}, 291), ({"hint": "at_1"}, None)]
+)
+def test_a_search_by_distance_takes_no_hint_but_of_its_index(order: dict[str, Any], code: int | None) -> None:
+    server = holding(None, point(1, 1))
+    indexes = [{"key": {"at": "2dsphere"}, "name": "at_1"}, {"key": {"a": 1}, "name": "a_1"}]
+    server.run({"createIndexes": "c", "indexes": indexes})
+    near = {"find": "c", "filter": {"at": {"$nearSphere": {"$geometry": point(1, 1)}}}, **order}
+    stage = {"$geoNear": {"near": point(1, 1), "distanceField": "d"}}
+    piped = {"aggregate": "c", "pipeline": [stage], "cursor": {}, **order}
+    for command in (near, {"explain": near, "verbosity": "queryPlanner"}, piped):
+        if code is None or (command is piped and code == 291):
+            server.run(command)
+        else:
+            assert refused(server, command).code == code
 
 
 @pytest.mark.parametrize(
