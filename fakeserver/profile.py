@@ -36,6 +36,16 @@ class Profile:
         return self.name
 
     @property
+    def last_lts(self) -> str:
+        """The release of long support before this one, with whose features a deployment may begin and end."""
+        return _LAST_LTS[self.name]
+
+    @property
+    def last_continuous(self) -> str:
+        """The release of short support before this one; none comes before 5.0."""
+        return _LAST_CONTINUOUS.get(self.name, self.last_lts)
+
+    @property
     def awaits_topology_changes(self) -> bool:
         """`hello` carries `topologyVersion` and may wait for a change (since 4.4)."""
         return self.max_wire_version >= WIRE_44
@@ -124,6 +134,12 @@ WIRE_70: Final = 21
 WIRE_80: Final = 25
 WIRE_82: Final = 27
 WIRE_90: Final = 29
+
+_LAST_LTS: Final = {
+    "9.0": "8.0", "8.2": "8.0", "8.0": "7.0", "7.0": "6.0",
+    "6.0": "5.0", "5.0": "4.4", "4.4": "4.2", "4.2": "4.0",
+}  # fmt: skip
+_LAST_CONTINUOUS: Final = {"9.0": "8.3", "8.2": "8.1", "8.0": "7.3", "7.0": "6.3", "6.0": "5.3"}
 
 PROFILES: Final = {
     profile.name: profile

@@ -39,6 +39,7 @@ class Beginning:
         self._users = cluster.users.state()
         self._concerns = replace(cluster.default_concerns)
         self._write_block = cluster.write_block
+        self._features = cluster.feature_compatibility_version
         self._rules, self._faults = cluster.rules.kept(), cluster.faults.registry.kept()
         self._sets = [_Set.of(shard) for shard in cluster.shards]
         self._servers = {node: _Server.of(node) for node in cluster.servers}
@@ -85,6 +86,7 @@ class Beginning:
             self._users = (*self._users[:2], cluster.users.version)
         _assign(cluster.default_concerns, self._concerns)
         cluster.write_block = self._write_block
+        cluster.feature_compatibility_version = self._features
         for node in cluster.servers:
             node.pipeline.recompile()
 

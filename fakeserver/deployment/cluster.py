@@ -101,6 +101,8 @@ class Cluster(Owner):
         self.default_concerns = DefaultConcerns()
         self.write_block: str | None = None
         """Why users may not write, None if they may (`setUserWriteBlockMode`)."""
+        self.feature_compatibility_version = self.profile.feature_compatibility_version
+        """The release whose features the data may need (`setFeatureCompatibilityVersion`)."""
         self.config: ConfigServer[Shard] | None = None
         """The metadata of a sharded cluster."""
         self.fail_point_uses = FailPointUses()

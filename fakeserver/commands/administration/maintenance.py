@@ -2,22 +2,23 @@
 
 Behaviour: `compact`, `logRotate` and `refreshLogicalSessionCacheNow` check their arguments and do nothing.
 `fsync` with `lock` holds writes back until fsyncUnlock was called as often. `setFeatureCompatibilityVersion`
-accepts the version of the release alone. `reIndex` runs on a standalone only (20 elsewhere).
-`convertToCapped` makes the collection anew with its newest documents that fit and without indexes but that of
-`_id`; `cloneCollectionAsCapped` puts them into another one. Both take fields that are not theirs, a `size`
-from 1 byte to 1 PiB (72, 2), and no view (166). `dataSize` counts the documents between two keys, `min` and
-`max`, of an index (96 without one). `setUserWriteBlockMode` has writes of users refused (371) but for those
-with `bypassWriteBlockingMode`, and takes back a block for the same reason only (20); a standalone has none
-(20). `setIndexCommitQuorum` finds no index that is being built (27). `dbHash` is the MD5 of the documents in
-the order of `_id`, so two deployments with the same data have the same hash.
+keeps the version of the release, or of the last one of long support, and getParameter shows it. `reIndex`
+runs on a standalone only (20 elsewhere). `convertToCapped` makes the collection anew with its newest
+documents that fit and without indexes but that of `_id`; `cloneCollectionAsCapped` puts them into another
+one. Both take fields that are not theirs, a `size` from 1 byte to 1 PiB (72, 2), and no view (166).
+`dataSize` counts the documents between two keys, `min` and `max`, of an index (96 without one).
+`setUserWriteBlockMode` has writes of users refused (371) but for those with `bypassWriteBlockingMode`, and
+takes back a block for the same reason only (20); a standalone has none (20). `setIndexCommitQuorum` finds no
+index that is being built (27). `dbHash` is the MD5 of the documents in the order of `_id`, so two deployments
+with the same data have the same hash.
 
 Versions: setUserWriteBlockMode since 6.0, setIndexCommitQuorum since 4.4, rotateCertificates since 5.0.
 setFeatureCompatibilityVersion asks for `confirm` since 7.0. `dryRun` and `freeSpaceTargetMB` of compact since
 8.0. reIndex is refused on a replica set in every release, as since 5.0.
 
-Not modelled: A change of the compatibility version, with the features that it would switch. There is no file
-to compact, to flush or to rotate. convertToCapped enters a drop, a create and inserts in the oplog; a server
-copies into a temporary collection and renames it. cloneCollectionAsCapped does the same.
+Not modelled: The features that a change of the compatibility version switches. There is no file to compact,
+to flush or to rotate. convertToCapped enters a drop, a create and inserts in the oplog; a server copies into
+a temporary collection and renames it. cloneCollectionAsCapped does the same.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ table = CommandTable()
 
 _UNCONFIRMED: Final = 7369100
 _INVALID_VERSION: Final = 4926900
+_NO_WAY: Final = 5147403
 _BAD_CHUNK: Final = 10040
 _MOST_MB: Final = 2**43 - 1
 """The most mebibytes whose number of bytes is a 64-bit integer."""
@@ -201,21 +203,30 @@ def _between(
     ),
 )
 def set_feature_compatibility_version(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Set the feature compatibility version, which can only be that of the release."""
-    profile, wanted = ctx.node.profile, first_argument(command)
+    """Set the feature compatibility version: that of the release, or of the one of long support before it."""
+    cluster, profile, wanted = ctx.node.cluster, ctx.node.profile, first_argument(command)
     if profile.max_wire_version >= WIRE_70 and not command.get("confirm"):
         raise CommandError(
             _UNCONFIRMED,
             "Once you have changed the FCV, it is recommended to wait before downgrading binaries. Please"
             " re-run this command with 'confirm: true' to acknowledge this and continue with the FCV change.",
         )
-    if wanted != profile.feature_compatibility_version:
+    known = (profile.last_lts, profile.last_continuous, profile.feature_compatibility_version)
+    if wanted not in known:
+        shown = "' or '".join(dict.fromkeys(known))
         raise CommandError(
             _INVALID_VERSION if profile.max_wire_version >= WIRE_50 else ErrorCode.BAD_VALUE,
-            f"Invalid feature compatibility version value '{wanted}'; expected"
-            f" '{profile.feature_compatibility_version}'. See https://docs.mongodb.com/manual/release-notes/"
-            f"{profile.name}-compatibility/#feature-compatibility.",
+            f"Invalid feature compatibility version value '{wanted}'; expected '{shown}'. See"
+            f" https://docs.mongodb.com/manual/release-notes/{profile.name}-compatibility/#feature-compatibility.",
         )
+    if wanted == profile.last_continuous != profile.last_lts:
+        # That way leads up only, for a deployment that comes from that release.
+        raise CommandError(
+            _NO_WAY,
+            f"cannot set featureCompatibilityVersion to '{wanted}' while featureCompatibilityVersion is"
+            f" '{cluster.feature_compatibility_version}'",
+        )
+    cluster.feature_compatibility_version = wanted
     return {}
 
 

@@ -64,7 +64,7 @@ def get_parameter(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     fcv = "featureCompatibilityVersion"
     wants_fcv = wants_all or fcv in command
     if wants_fcv and not ctx.node.is_mongos and "setAt" not in options:
-        version = {"version": ctx.node.profile.feature_compatibility_version}
+        version = {"version": ctx.node.cluster.feature_compatibility_version}
         details = {"value": version, "settableAtRuntime": False, "settableAtStartup": False}
         reply[fcv] = details if options.get("showDetails") else version
     # Unknown names are passed over as long as one is known, as a server does.

@@ -7,6 +7,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson import Decimal128
 from data_commands import Server
 from talking import REPLICA_SET, STANDALONE, Deployment, play
 
@@ -94,6 +95,18 @@ def test_what_cannot_be_converted_is_refused(spec: ClusterSpec, command: dict[st
         assert reply["code"] == code, reply["errmsg"]
 
     play(scenario, spec)
+
+
+@pytest.mark.parametrize("confirmed", [True, 1, Decimal128("1"), float("nan"), float("-inf")])
+def test_a_deployment_may_have_the_features_of_the_last_release_of_long_support(confirmed: Any) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        asked = {"getParameter": 1, "featureCompatibilityVersion": 1}
+        for version in ("8.0", "8.0", "8.2"):
+            await talker.ok({"setFeatureCompatibilityVersion": version, "confirm": confirmed})
+            assert (await talker.ok(dict(asked)))["featureCompatibilityVersion"] == {"version": version}
+
+    play(scenario, REPLICA_SET)
 
 
 def test_a_compaction_that_is_on_keeps_its_settings_until_it_is_off() -> None:

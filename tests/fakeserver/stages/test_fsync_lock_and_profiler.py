@@ -166,6 +166,8 @@ def test_the_first_level_records_what_is_slow_or_fits_the_filter() -> None:
         ({"compact": "nothing", "$db": "db"}, 26),
         ({"setFeatureCompatibilityVersion": "8.2"}, 7369100),
         ({"setFeatureCompatibilityVersion": "7.0", "confirm": True}, 4926900),
+        ({"setFeatureCompatibilityVersion": "8.1", "confirm": True}, 5147403),
+        ({"setFeatureCompatibilityVersion": "8.0", "confirm": 0}, 7369100),
         ({"dataSize": "db"}, 73),
     ],
 )
