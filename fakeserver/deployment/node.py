@@ -248,7 +248,7 @@ class Node(Owner):
         for name, value in self.cluster.spec.parameters.items():
             if not name.startswith(FAIL_POINT_PREFIX):
                 continue
-            setting = Parameter(name, "document", {}, at_runtime=False).parse(value)
+            setting = Parameter(name, "document", {}, at_runtime=False).parse(value, text=True)
             point = name.removeprefix(FAIL_POINT_PREFIX)
             try:
                 self.configure_fail_point(point, mode=setting.get("mode"), data=setting.get("data"))

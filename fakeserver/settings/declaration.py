@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from fakeserver.errors import CommandError
-from fakeserver.idl.fields import type_name, whole
+from fakeserver.idl.fields import truth, type_name, whole
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ Kind: TypeAlias = Literal["bool", "int", "long", "double", "string", "strings", 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _NUMBERS: Final = frozenset({"int", "long", "double", "decimal", "bool"})
+_TEXTS: Final = frozenset({"string", "strings"})
+_TYPED: Final = frozenset({"string", "document"})
+"""The kinds of which another type is refused as one (14); other kinds take it for a bad value (2)."""
 _LARGEST: Final[Mapping[Kind, int]] = {"int": INT32_MAX, "long": INT64_MAX}
 
 
@@ -28,7 +31,8 @@ _LARGEST: Final[Mapping[Kind, int]] = {"int": INT32_MAX, "long": INT64_MAX}
 class Parameter:
     """One server parameter. `default` may depend on the release; `since` is the wire version that has it.
 
-    `minimum` and `maximum` are bounds that a value may have, `above` one that it may not. `struct` is the
+    `minimum` and `maximum` are bounds that a value may have, `above` one that it may not; `longest` is the
+    most bytes of a text. `struct` is the
     declaration of a document's fields under the name that its complaints give it; `refuses` returns what is
     wrong with a value besides, and `merge` what a value makes of the one before. `alias_of` names the
     parameter that this one is an older name of. A mongos has those that are `on_mongos`.
@@ -41,6 +45,7 @@ class Parameter:
     at_runtime: bool = True
     minimum: float | None = None
     maximum: float | None = None
+    longest: int | None = None
     above: float | None = None
     choices: tuple[str, ...] = ()
     struct: tuple[str, Fields] | None = None
@@ -54,18 +59,24 @@ class Parameter:
         """Return the value that nobody set."""
         return self.default(profile) if callable(self.default) else self.default
 
-    def parse(self, value: Any) -> Any:
-        """Return `value`, which may be text, as the parameter's type.
+    def parse(self, value: Any, *, text: bool = False) -> Any:
+        """Return `value` as the parameter's type, which `text` may spell, as on a command line.
 
-        Raises `CommandError` 2 BadValue; for a document 14, 40414 or 40415 too.
+        Raises `CommandError` 2 BadValue; 14 for what is no text or no document, 15 for a text that is too
+        long; for a document 40414 or 40415 too.
         """
-        if self.kind == "document" and isinstance(value, str):
+        if text and self.kind == "document" and isinstance(value, str):
             value = self._read(value)
-        parsed = _PARSERS[self.kind](value)
+        parsed = _PARSERS[self.kind](value) if text else self._set_to(value)
         if parsed is None:
             raise CommandError(
-                ErrorCode.BAD_VALUE,
+                ErrorCode.TYPE_MISMATCH if self.kind in _TYPED else ErrorCode.BAD_VALUE,
                 f"Failed to parse value {value!r} of type {type_name(value)} for parameter {self.name}",
+            )
+        if self.longest is not None and len(parsed.encode()) > self.longest:
+            raise CommandError(
+                ErrorCode.OVERFLOW,
+                f"Value for parameter {self.name} must be no more than {self.longest} bytes",
             )
         largest = _LARGEST.get(self.kind)
         maximum = largest if self.maximum is None else self.maximum
@@ -88,6 +99,12 @@ class Parameter:
         if complaint is not None:
             raise CommandError(ErrorCode.BAD_VALUE, f"Invalid value for parameter {self.name}: {complaint}")
         return parsed
+
+    def _set_to(self, value: Any) -> Any:
+        """Return what a command sets, None for another type: anything is a bool, and no text is a number."""
+        if self.kind == "bool":
+            return truth(value)
+        return None if isinstance(value, str) and self.kind not in _TEXTS else _PARSERS[self.kind](value)
 
     def _read(self, text: str) -> Any:
         """Read a document as a server's command line has it: unquoted names, single quotes (JSON5)."""

@@ -69,10 +69,12 @@ def _verbosity(value: Any, name: str) -> int:
             ErrorCode.BAD_VALUE,
             f"Expected {name.rstrip('.')}.verbosity to be a number. Given type {type_name(value)}",
         )
-    if not value <= _MOST:
-        raise CommandError(
-            ErrorCode.BAD_VALUE, f"{name.rstrip('.')}.verbosity: {value} is not less than or equal to {_MOST}"
-        )
+    for met, bound in (
+        (value >= _INHERITED, f"greater than or equal to {_INHERITED}"),
+        (value <= _MOST, f"less than or equal to {_MOST}"),
+    ):
+        if not met:
+            raise CommandError(ErrorCode.BAD_VALUE, f"{name.rstrip('.')}.verbosity: {value} is not {bound}")
     return int(value) if value >= 0 else _INHERITED
 
 

@@ -36,6 +36,7 @@ TABLE: Final[Mapping[str, Parameter]] = MappingProxyType(
         parameter.name: parameter
         for parameter in (
             Parameter("acceptApiVersion2", "bool", default=False, at_runtime=False, since=WIRE_50),
+            Parameter("authSchemaVersion", "int", 5, at_startup=False, at_runtime=False),
             Parameter("authenticationMechanisms", "strings", _MECHANISMS, at_runtime=False),
             Parameter("cursorTimeoutMillis", "long", 600_000, minimum=1),
             Parameter("enableTestCommands", "bool", default=True, at_runtime=False),
@@ -218,7 +219,7 @@ class ServerParameters:
         if not (parameter.at_startup if at_startup else parameter.at_runtime):
             when = "startup" if at_startup else "runtime"
             raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"not allowed to change [{name}] at {when}")
-        parsed = parameter.parse(value)
+        parsed = parameter.parse(value, text=at_startup)
         if parameter.merge is not None:
             parsed = parameter.merge(self._values[name], parsed)
         return parameter.alias_of or name, parsed

@@ -339,6 +339,7 @@ _NETWORK: Final = (
 )
 # What is logged and watched.
 _DIAGNOSTICS: Final = (
+    Parameter("automationServiceDescriptor", "string", "", longest=64),
     Parameter("maxLogSizeKB", "int", 10, minimum=0),
     Parameter("redactEncryptedFields", "bool", default=True, since=WIRE_60),
     Parameter("traceExceptions", "bool", default=False),

@@ -159,6 +159,7 @@ def _linked(text: str) -> str:
 
 OTHERS: Final[Mapping[str, str]] = {
     "acceptApiVersion2": "accepts API version 2",
+    "authSchemaVersion": "form in which users are kept; read only",
     "authenticationMechanisms": "mechanisms that clients may use",
     "cursorTimeoutMillis": "an idle cursor is closed after this time",
     "enableTestCommands": "allows `configureFailPoint`",

@@ -48,4 +48,4 @@ def test_a_parameter_has_the_type_and_the_default_of_the_document(
     own.set({name: other})
     assert own[name] == other == _values(profile, **{name: other})[name]
     with pytest.raises(CommandError):
-        own.set({name: "of another type"})
+        _values(profile, **{name: "of another type"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import Decimal128, Int64
 
 from fakeserver import ClusterSpec, Topology
 from fakeserver.commands.default_table import default_table
@@ -179,13 +179,63 @@ def test_setting_a_parameter_tells_what_it_was() -> None:
         ),
         ("logLevel", 6, 2, "Invalid value for parameter logLevel: 6 is not less than or equal to 5"),
         ("logLevel", {}, 2, "Failed to parse value {} of type object for parameter logLevel"),
-        ("quiet", "maybe", 2, "Failed to parse value 'maybe' of type string for parameter quiet"),
+        ("logLevel", "1", 2, "Failed to parse value '1' of type string for parameter logLevel"),
+        (
+            "automationServiceDescriptor",
+            5,
+            14,
+            "Failed to parse value 5 of type int for parameter automationServiceDescriptor",
+        ),
+        (
+            "automationServiceDescriptor",
+            "é" * 33,
+            15,
+            "Value for parameter automationServiceDescriptor must be no more than 64 bytes",
+        ),
+        (
+            "logComponentVerbosity",
+            "{}",
+            14,
+            "Failed to parse value '{}' of type string for parameter logComponentVerbosity",
+        ),
+        (
+            "logComponentVerbosity",
+            {"query": {"verbosity": -2}},
+            2,
+            "query.verbosity: -2 is not greater than or equal to -1",
+        ),
+        ("authSchemaVersion", 5, 20, "not allowed to change [authSchemaVersion] at runtime"),
     ],
 )
 def test_a_bad_setting_is_refused(name: str, value: Any, code: int, message: str) -> None:
     with pytest.raises(CommandError) as refusal:
         _parameters().set({name: value})
     assert (refusal.value.code, refusal.value.message) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("value", "means"),
+    [
+        (0.0, False),
+        (None, False),
+        (Decimal128("0"), False),
+        ([], True),
+        ({}, True),
+        ("maybe", True),
+        (2, True),
+    ],
+    ids=str,
+)
+def test_a_bool_is_set_by_anything_at_runtime(value: Any, *, means: bool) -> None:
+    parameters = _parameters()
+    parameters.set({"quiet": value})
+    assert parameters["quiet"] is means
+    parameters.set({"automationServiceDescriptor": "x" * 64})
+
+
+def test_a_text_that_is_no_bool_keeps_a_server_from_starting() -> None:
+    with pytest.raises(CommandError):
+        _parameters(quiet="maybe")
 
 
 @pytest.mark.parametrize(
