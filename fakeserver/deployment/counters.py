@@ -24,6 +24,21 @@ _STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "del
 """Commands that are counted by statement, and the field that holds the statements."""
 
 
+_MOST_NAMES: Final = 10_000
+"""The collections whose use is counted; the one that was used first makes room."""
+_KINDS: Final[Mapping[str, str]] = {
+    "find": "queries",
+    "getMore": "getmore",
+    "insert": "insert",
+    "update": "update",
+    "delete": "remove",
+}
+_LOCKS: Final[Mapping[str, str]] = {"read": "readLock", "write": "writeLock"}
+
+Usage: TypeAlias = "dict[tuple[str, str], list[float]]"
+"""The number of commands and their seconds, by the kind and the name of a command."""
+
+
 @dataclass(slots=True)
 class Counters:
     """Totals since the server began. Bytes are those on the wire."""
@@ -34,6 +49,8 @@ class Counters:
     documents: Counter[str] = field(default_factory=Counter)
     authentications: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """By mechanism, and whether they succeeded."""
+    usage: dict[tuple[str, str], Usage] = field(default_factory=dict)
+    """By the database and the name of each collection that commands have named."""
     handshakes: dict[str, MovingAverage] = field(default_factory=dict)
     bytes_in: int = 0
     bytes_out: int = 0
@@ -69,6 +86,52 @@ class Counters:
             commands[name] += 1
 
         return count if batch is None else partial(self.count, name)
+
+    def user(self, name: str, kind: str) -> Callable[[str, Mapping[str, Any], float], None] | None:
+        """Return the function that counts the use of a collection by commands of a name and a kind.
+
+        It takes the database, the command and the seconds that it took. None for commands that use no data.
+        """
+        if kind not in _LOCKS:
+            return None
+        usage, which = self.usage, (kind, name)
+        by_field = name == "getMore"
+
+        def use(db: str, command: Mapping[str, Any], seconds: float) -> None:
+            collection = command.get("collection") if by_field else next(iter(command.values()))
+            if type(collection) is not str:
+                return
+            key = (db, collection)
+            commands = usage.get(key)
+            if commands is None:
+                if len(usage) == _MOST_NAMES:
+                    del usage[next(iter(usage))]
+                commands = usage[key] = {}
+            counted = commands.get(which)
+            if counted is None:
+                commands[which] = [1, seconds]
+            else:
+                counted[0] += 1
+                counted[1] += seconds
+
+        return use
+
+    def by_collection(self, db: str, name: str) -> dict[str, Any]:
+        """Return the use of a collection, as `top` has it: the microseconds and the number of commands.
+
+        A command takes a microsecond at least, also by a clock that knows no shorter time than a millisecond.
+        """
+        shown: dict[str, list[float]] = {
+            kind: [0, 0.0] for kind in ("total", *_LOCKS.values(), *_KINDS.values(), "commands")
+        }
+        for (kind, command), (count, seconds) in self.usage.get((db, name), {}).items():
+            for each in ("total", _LOCKS[kind], _KINDS.get(command, "commands")):
+                shown[each][0] += count
+                shown[each][1] += seconds
+        return {
+            each: {"time": Int64(max(seconds * 1e6, count)), "count": Int64(count)}
+            for each, (count, seconds) in shown.items()
+        }
 
     def count_failure(self, name: str) -> None:
         """Count a command that ran and failed."""

@@ -29,6 +29,8 @@ from fakeserver.waiting.pause import Await, Park
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fakeserver.commands.context import StatementLog
     from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
@@ -102,6 +104,7 @@ class Execute(Stage):
             _abort(request)
             raise
         request.execution.after = node.oplog.last
+        _count_use(request, command, now)
         if request.connection.hang_up:
             return Disconnect("onPrimaryTransactionalWrite closes the connection")
         return PASS
@@ -112,7 +115,8 @@ class Execute(Stage):
             return self.enter
         name = spec.name
         handler = spec.handler
-        count = node.counters.counter(name)
+        count, use = node.counters.counter(name), node.counters.user(name, spec.kind)
+        clock = node.clock.now
 
         def enter(request: RequestContext, now: float) -> Action:
             execution = request.execution
@@ -133,6 +137,8 @@ class Execute(Stage):
                 request.response.failure = failure.without_frames()
                 node.counters.count_failure(name)
             execution.after = node.oplog.last
+            if use is not None:
+                use(request.db, command, clock() - now)
             return PASS
 
         return enter
@@ -157,6 +163,13 @@ def _fail_by(name: str, request: RequestContext) -> None:
     if code is not None:
         request.record_hit(name, "error")
         raise CommandError(code, f"{name} enabled.")
+
+
+def _count_use(request: RequestContext, command: Mapping[str, Any], began: float) -> None:
+    node, spec = request.node, request.spec
+    use = node.counters.user(spec.name, spec.kind)
+    if use is not None:
+        use(request.db, command, node.clock.now() - began)
 
 
 def _abort(request: RequestContext) -> None:

@@ -95,6 +95,10 @@ class Member:
         return self
 
     @property
+    def servers(self) -> list[Member]:
+        return [self]
+
+    @property
     def is_replicated(self) -> bool:
         return self.is_replica_set_member
 

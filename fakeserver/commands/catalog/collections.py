@@ -467,7 +467,9 @@ def drop(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 
 
 def dropped_collection(ctx: CommandContext, collection: Collection) -> None:
-    """Enter the drop of a collection or a view in the oplog."""
+    """Enter the drop of a collection or a view in the oplog, and forget its use."""
+    for node in ctx.node.cluster.servers:
+        node.counters.usage.pop(collection.ns, None)
     detail = {"nsType": collection.kind}
     ctx.command_applied(
         collection.ns.db, {"drop": collection.ns.collection}, uuid=collection.uuid, detail=detail

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Binary, Int64
 from data_commands import Server
+from talking import REPLICA_SET, Deployment, play
 
+from fakeserver.deployment.counters import Counters
 from fakeserver.errors import CommandError
 
+SESSION = Binary(bytes(16), 4)
 STRICT = {"apiVersion": "1", "apiStrict": True}
 
 
@@ -24,12 +28,46 @@ def filled() -> Server:
     return server
 
 
-def test_top_lists_every_collection_but_no_view() -> None:
-    server = filled()
-    server.run({"create": "v", "viewOn": "c"})
-    totals = server.run({"top": 1}, db="admin")["totals"]
-    assert set(totals) == {"note", "db.c"}
-    assert totals["db.c"]["total"] == {"time": 0, "count": 0}
+def test_top_counts_the_commands_that_name_a_collection_until_it_is_dropped() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        for command in (
+            {"insert": "c", "documents": [{"_id": number} for number in range(3)]},
+            {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]},
+            {"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}]},
+            {"insert": "c", "documents": [{"_id": 5}], "lsid": {"id": SESSION}, "txnNumber": Int64(1)},
+            {"create": "v", "viewOn": "c"},
+            {"count": "c"},
+            {"find": "v"},
+        ):
+            await talker.ok({**command, "$db": "db"})
+        cursor = (await talker.ok({"find": "c", "batchSize": 1, "$db": "db"}))["cursor"]["id"]
+        await talker.ok({"getMore": cursor, "collection": "c", "$db": "db"})
+        totals = (await talker.ok({"top": 1, "$db": "admin"}))["totals"]
+        counts = {kind: used["count"] for kind, used in totals["db.c"].items() if used["count"]}
+        reads = {"readLock": 3, "queries": 1, "getmore": 1, "commands": 1}
+        writes = {"writeLock": 4, "insert": 2, "update": 1, "remove": 1}
+        assert counts == {"total": 7, **reads, **writes}
+        assert totals["db.v"]["queries"] == {"time": 1, "count": 1}
+        await talker.ok({"drop": "c", "$db": "db"})
+        await talker.ok({"create": "c", "$db": "db"})
+        totals = (await talker.ok({"top": 1, "$db": "admin"}))["totals"]
+        assert totals["db.c"]["total"]["count"] == 2, "the drop and the making"
+
+    play(scenario, REPLICA_SET)
+
+
+def test_the_use_of_any_number_of_collections_is_bounded() -> None:
+    counters = Counters()
+    use = counters.user("find", "read")
+    assert use is not None
+    for number in range(10_001):
+        use("db", {"find": f"c{number}"}, 0.5)
+    use("db", {"find": 1}, 0.5)
+    assert len(counters.usage) == 10_000
+    assert counters.by_collection("db", "c0")["total"]["count"] == 0
+    assert counters.by_collection("db", "c10000")["queries"] == {"time": 500_000, "count": 1}
+    assert counters.user("ping", "internal") is None
 
 
 def server_says(command: dict[str, Any]) -> dict[str, Any]:
