@@ -16,7 +16,6 @@ from fakeserver.request.operations import describe, originating
 from fakeserver.request.pipeline import PASS, Action, Outcome, Stage, Step
 from fakeserver.request.queueing import of_finished
 from fakeserver.stages.replying import working_millis
-from fakeserver.storage.port.engine import Namespace
 from fakeserver.waiting.bystanders import aside
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from fakeserver.request.pipeline import Pipeline
     from fakeserver.storage.port.engine import Document
 
-PROFILE: Final = "system.profile"
 _BATCHES: Final = {"update": "updates", "delete": "deletes"}
 """The commands of which each statement is an operation of its own, and the field that holds them."""
 
@@ -122,7 +120,5 @@ def _entry(request: RequestContext, now: float) -> Document:
 
 
 def _record(request: RequestContext, entry: Document) -> None:
-    node, ns = request.node, Namespace(request.db, PROFILE)
-    if node.catalog.get(ns) is None:
-        node.catalog.create(ns, {"capped": True, "size": 1024 * 1024})
-    node.catalog.engine.insert(ns, {"_id": node.object_ids.new(), **entry})
+    node = request.node
+    node.catalog.engine.insert(node.catalog.profile_of(request.db), {"_id": node.object_ids.new(), **entry})

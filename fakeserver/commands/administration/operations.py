@@ -252,6 +252,8 @@ def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     # Any other level, usually -1, only asks.
     if level in _PROFILE_LEVELS:
         profiler.set_level(ctx.db, level)
+        if level:
+            ctx.catalog.profile_of(ctx.db)
     return reply
 
 

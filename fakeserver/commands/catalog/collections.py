@@ -17,7 +17,7 @@ renameCollection since 6.0. `create` refuses unknown fields with 72 in 4.2.
 Not modelled: A drop of a missing collection is ok in every release; servers before 7.0 answer 26.
 `storageEngine`, `indexOptionDefaults`, `idIndex` and `encryptedFields` are checked, kept and shown, and have
 no other effect; `autoIndexId`, `temp`, `flags`, `stayTemp` and `includePendingDrops` have none at all.
-`system.views` holds no documents; a time series has no collection of buckets.
+What is written to `system.views` defines no view; a time series has no collection of buckets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from fakeserver.storage.plans.index_keys import is_ascending_id
 from fakeserver.storage.port.engine import IndexSpec, Namespace, Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.store import time_series
-from fakeserver.storage.store.catalog import MAX_NAME_BYTES, matching
+from fakeserver.storage.store.catalog import MAX_NAME_BYTES, VIEWS, matching
 from fakeserver.storage.values.collation import DECLARED, complete
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.types import exact, is_number
@@ -596,11 +596,7 @@ def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
 def described_collections(ctx: CommandContext, db: str) -> list[Document]:
     """Return the collections and views of a database, as `listCollections` shows them."""
     collections = ctx.catalog.collections(db)
-    described = [each.describe() for each in collections]
+    described = [each.describe() for each in collections if each.ns.collection != VIEWS]
     if db == "local":
         described += local_collections.described(ctx)
-    # A server keeps the definitions of views in a collection, which it makes with the first view.
-    if any(each.is_view for each in collections):
-        views = {"name": "system.views", "type": "collection", "options": {}, "info": {"readOnly": False}}
-        described.append(views)
-    return described
+    return described + [each.describe() for each in collections if each.ns.collection == VIEWS]

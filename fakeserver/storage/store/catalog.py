@@ -15,7 +15,7 @@ from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.matching import SEARCHES, compile_filter, refuse_operators
 from fakeserver.storage.filters.validation import Validator
 from fakeserver.storage.plans.index_keys import is_ascending_id, is_id_key
-from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace
+from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace, Query, Update
 from fakeserver.storage.store import time_series
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.types import MISSING, type_name
@@ -37,7 +37,9 @@ BUILT_IN: Final = ("admin", "config", "local")
 """The databases that every server has."""
 
 VIEWS: Final = "system.views"
-"""The collection in which a database keeps the definitions of its views."""
+"""The collection in which a database keeps the definitions of its views: the first view makes it."""
+_PROFILE: Final = "system.profile"
+_PROFILE_BYTES: Final = 1024 * 1024
 
 MAX_NAME_BYTES: Final = 255
 """The longest full name of a collection."""
@@ -195,6 +197,13 @@ class Catalog:
             raise not_on_view(ns)
         return collection, False
 
+    def profile_of(self, db: str) -> Namespace:
+        """Return the collection to which the profiler of a database writes, and make it if need be."""
+        ns = Namespace(db, _PROFILE)
+        if ns not in self._collections:
+            self.create(ns, {"capped": True, "size": _PROFILE_BYTES})
+        return ns
+
     def create(self, ns: Namespace, options: Mapping[str, Any]) -> Collection:
         """Make a collection or view with the options of the create command. The name must be free.
 
@@ -208,11 +217,23 @@ class Catalog:
         collection.validator = _validator(shown)
         if kind != "view":
             self.engine.create(ns, **storage_of(collection))
-        if kind == "collection":
+        if kind == "collection" and ns.collection != _PROFILE:
             collection.indexes["_id_"] = _id_index(shown)
         self._collections[ns] = collection
+        self._define(collection)
         self._expiry_of(collection)
         return collection
+
+    def _define(self, view: Collection) -> None:
+        """Keep the definition of a view where a server keeps it."""
+        if not view.is_view:
+            return
+        home = Namespace(view.ns.db, VIEWS)
+        self.ensure(home)
+        names = ("viewOn", "pipeline", "collation")
+        document = {"pipeline": []} | {name: view.options[name] for name in names if name in view.options}
+        document = {"_id": str(view.ns), **{name: document[name] for name in names if name in document}}
+        self.engine.update(home, Update(Query({"_id": document["_id"]}), document, upsert=True))
 
     def check_view(self, ns: Namespace, options: Mapping[str, Any]) -> None:
         """Refuse a view that reads itself, a chain that is too long, and another collation than it stands on.
@@ -285,6 +306,12 @@ class Catalog:
         """Forget a collection or view and return it, or None where there was none."""
         self.engine.drop(ns)
         collection = self._collections.pop(ns, None)
+        if collection is not None and collection.is_view:
+            self.engine.delete(Namespace(ns.db, VIEWS), Query({"_id": str(ns)}))
+        elif ns.collection == VIEWS:
+            # Without their definitions there are no views.
+            for view in [each for each in self if each.is_view and each.ns.db == ns.db]:
+                del self._collections[view.ns]
         self._expiry_of(collection)
         return collection
 
@@ -309,6 +336,7 @@ class Catalog:
                 collection.options.pop(name, None)
             else:
                 collection.options[name] = value
+        self._define(collection)
         collection.validator = _validator(collection.options)
         bounds = _capped(collection.options)
         if bounds is not None:

@@ -88,6 +88,30 @@ def test_a_view_is_read_only_and_brings_system_views() -> None:
     assert system["name"] == "system.views"
 
 
+def test_system_views_is_a_collection_that_holds_the_definitions_of_views() -> None:
+    server = Server()
+    server.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"a": 1}}]})
+    server.run({"create": "w", "viewOn": "c", "collation": {"locale": "fr"}})
+    (v, w) = server.documents("system.views")
+    assert v == {"_id": "db.v", "viewOn": "c", "pipeline": [{"$match": {"a": 1}}]}
+    assert (w["_id"], w["collation"]["locale"]) == ("db.w", "fr")
+    server.run({"collMod": "v", "viewOn": "d", "pipeline": []})
+    server.run({"drop": "w"})
+    assert server.documents("system.views") == [{"_id": "db.v", "viewOn": "d", "pipeline": []}]
+    (index,) = server.run({"listIndexes": "system.views"})["cursor"]["firstBatch"]
+    assert index["name"] == "_id_"
+    server.run({"create": "c"})
+    assert {name: server.run({"dbStats": 1})[name] for name in ("collections", "views")} == {
+        "collections": 2,
+        "views": 1,
+    }
+    hashed = server.run({"dbHash": 1})
+    assert set(hashed["collections"]) == set(hashed["uuids"]) == {"c", "system.views"}
+    assert failure(server, {"collMod": "system.views", "validator": {"a": 1}}).code == 72
+    assert server.run({"drop": "system.views"}) == {"nIndexesWas": 1, "ns": "db.system.views"}
+    assert [each["name"] for each in listed(server)] == ["c"]
+
+
 def test_creating_what_is_there_with_other_options_fails() -> None:
     server = Server()
     server.run({"create": "c"})

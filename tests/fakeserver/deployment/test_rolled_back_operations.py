@@ -90,7 +90,7 @@ async def _shown(talker: Talker) -> dict[str, Any]:
             name, options = each["name"], each["options"]
             found = await talker.ok({"find": name, "$db": db, **_NEAREST})
             facts = [each["type"], options, found["cursor"]["firstBatch"]]
-            if each["type"] == "collection" and name != "system.views":
+            if each["type"] == "collection":
                 indexes = await talker.ok({"listIndexes": name, "$db": db, **_NEAREST})
                 counted = await talker.ok({"count": name, "$db": db, **_NEAREST})
                 facts += [indexes["cursor"]["firstBatch"], counted["n"], each["info"]["uuid"]]
