@@ -110,12 +110,9 @@ def authenticate(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def authenticate_by_certificate(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Answer `authenticate`, also a speculative one. Raises `CommandError` 2 or 18."""
+    """Answer `authenticate`, also a speculative one. Raises `CommandError` 18, whatever is wrong."""
     if command.get("mechanism") != _X509:
-        raise CommandError(
-            ErrorCode.BAD_VALUE,
-            f"Auth mechanism not specified or unsupported: {command.get('mechanism', '')}",
-        )
+        raise failed()
     # Drivers may leave the user out since 3.4; one that they name must be the certificate's all the same.
     subject = ctx.connection.certificate_subject
     named = command.get("user", subject)

@@ -9,9 +9,9 @@ record (2) and takes the other settings for its slow query log.
 
 Versions: `filter` of profile since 5.0.
 
-Not modelled: Locks (lockInfo shows none), yields, plan summaries and progress of an operation. `backtrace`,
-`truncateOps` and `targetAllNodes` are accepted and have no effect. On a mongos, the operations of shards, and
-killOp by `shard:opid`.
+Not modelled: Locks (lockInfo shows that of fsync alone), yields, plan summaries and progress of an operation.
+`backtrace`, `truncateOps` and `targetAllNodes` are accepted and have no effect. On a mongos, the operations
+of shards, and killOp by `shard:opid`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from fakeserver.commands.queries.explain import parsed
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import GENERIC, Field, Fields, first_argument, truth, type_name, whole
@@ -156,9 +157,25 @@ def _idle_cursors(ctx: CommandContext, *, all_users: bool) -> Iterator[Document]
 @table.command(
     "lockInfo", kind="internal", admin_only=True, home="mongod", fields=Fields.of(Field("lockInfo"))
 )
-def lock_info(_ctx: CommandContext, _command: dict[str, Any]) -> Reply:
-    """Return the locks that are held: none between two commands."""
-    return {"lockInfo": []}
+def lock_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
+    """Return the locks that are held: that of fsync, and the writes that wait for it."""
+    if not ctx.node.write_lock.count:
+        return {"lockInfo": []}
+    waiting = [request for _, request in ctx.node.waiting() if request.spec.kind == "write"]
+    held = {"mode": "S", "convertMode": "NONE", "enqueueAtFront": True, "compatibleFirst": True}
+    wanted = {"mode": "IX", "convertMode": "NONE", "enqueueAtFront": False, "compatibleFirst": False}
+    return {
+        "lockInfo": [
+            {
+                "resourceId": _GLOBAL_RESOURCE,
+                "granted": [{**held, "debugInfo": "", "clientInfo": {"desc": "fsyncLockWorker"}}],
+                "pending": [
+                    {**wanted, "debugInfo": "", "clientInfo": {"desc": f"conn{each.connection.id}"}}
+                    for each in waiting
+                ],
+            }
+        ]
+    }
 
 
 @table.command(
@@ -257,6 +274,7 @@ def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     return reply
 
 
+_GLOBAL_RESOURCE: Final = "{2305843009213693953: Global, 1}"
 _FILTER_NOTE: Final = (
     "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query log"
     " lines."
@@ -271,4 +289,4 @@ def _set_filter(ctx: CommandContext, value: Any) -> None:
         profiling.filter = profiling.matches = None
         return
     profiling.matches = compile_filter(value)
-    profiling.filter = dict(value)
+    profiling.filter = parsed(value)

@@ -9,18 +9,19 @@ import bson
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.matching import compile_filter
-from fakeserver.storage.plans.planning import reading
+from fakeserver.storage.plans.planning import index_key, reading
 from fakeserver.storage.plans.search_rules import check_searches
 from fakeserver.storage.values.limits import check_sorted
 from fakeserver.storage.values.metadata import DISTANCE
 from fakeserver.storage.values.pacing import sorted_at_leisure
 from fakeserver.storage.values.sorting import check_sort, key_values, sort_documents
-from fakeserver.storage.values.types import INT64_MAX, SCALARS, identity
+from fakeserver.storage.values.types import INT64_MAX, MISSING, SCALARS, identity
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from fakeserver.storage.plans.planning import Plan
     from fakeserver.storage.port.engine import Document, Query, Scope
     from fakeserver.storage.store.collection_state import CollectionState, Examined
 
@@ -114,8 +115,17 @@ def metadata(
         assert collection is not None
         return bson.Int64(collection.records[collection.key_held(document)])
 
+    plans: list[Plan] = []
+
+    def index_key_of(document: Document) -> Any:
+        assert collection is not None
+        if not plans:
+            plans.append(collection.plan(query))
+        index = plans[0].index
+        return MISSING if index is None or not index.is_ordered else index_key(document, plans[0])
+
     sort = query.sort
-    known: dict[str, Callable[[Document], Any]] = {"recordId": record_id}
+    known: dict[str, Callable[[Document], Any]] = {"recordId": record_id, "indexKey": index_key_of}
     if sort:
         known["sortKey"] = lambda document: key_values(document, sort, scope.fold)
     return known

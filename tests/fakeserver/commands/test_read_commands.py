@@ -254,6 +254,25 @@ def test_return_key_shows_the_key_of_the_index_in_use() -> None:
     assert scan == [{}]
 
 
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"filter": {"a": 1}}, {"a": 1, "b.c": 2}),
+        ({"sort": {"a": 1}}, {"a": 1, "b.c": 2}),
+        ({"filter": {"b.c": 2}}, None),
+        ({"filter": {"b.c": 2}, "hint": "a_1"}, {"a": 1, "b.c": 2}),
+    ],
+    ids=str,
+)
+def test_the_key_of_the_index_in_use_is_metadata(options: dict[str, Any], shown: Any) -> None:
+    server = Server()
+    server.fill("c", {"_id": 0, "a": 1, "b": {"c": 2}})
+    server.run({"createIndexes": "c", "indexes": [{"key": {"a": 1, "b.c": 1}, "name": "a_1"}]})
+    found = server.run({"find": "c", **options, "projection": {"_id": 0, "key": {"$meta": "indexKey"}}})
+    (document,) = found["cursor"]["firstBatch"]
+    assert document.get("key") == shown
+
+
 def test_record_ids_are_shown_if_asked() -> None:
     found = holding(2).run({"find": "c", "showRecordId": True})["cursor"]["firstBatch"]
     assert [document["$recordId"] for document in found] == [1, 2]

@@ -472,6 +472,8 @@ def test_nobody_is_authenticated() -> None:
         ({"saslStart": 1, "payload": b""}, 40414),
         ({"saslContinue": 1, "conversationId": 1, "payload": b""}, 17),
         ({"authenticate": 1, "mechanism": "MONGODB-X509"}, 18),
+        ({"authenticate": 1, "mechanism": "SCRAM-SHA-256", "user": "nobody"}, 18),
+        ({"authenticate": 1}, 18),
         ({"getnonce": 1}, 59),
     ],
 )

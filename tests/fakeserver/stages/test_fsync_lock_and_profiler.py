@@ -24,6 +24,9 @@ def test_a_locked_server_holds_writes_back_until_it_is_unlocked_as_often() -> No
         await deployment.sleep(5.0)
         assert (await reader.ok({"count": "c", "$db": "db"}))["n"] == 0
         assert (await admin.ok({"serverStatus": 1}))["globalLock"]["currentQueue"]["writers"] == 1
+        (lock,) = (await admin.ok({"lockInfo": 1}))["lockInfo"]
+        assert [each["mode"] for each in lock["granted"]] == ["S"]
+        assert [each["mode"] for each in lock["pending"]] == ["IX"]
         assert (await admin.ok({"fsyncUnlock": 1}))["lockCount"] == 1
         await deployment.sleep(5.0)
         assert (await reader.ok({"count": "c", "$db": "db"}))["n"] == 0
@@ -31,6 +34,7 @@ def test_a_locked_server_holds_writes_back_until_it_is_unlocked_as_often() -> No
         reply = await writer.reply()
         assert reply is not None
         assert reply["n"] == 1
+        assert (await admin.ok({"lockInfo": 1}))["lockInfo"] == []
         assert (await admin.fails({"fsyncUnlock": 1}))["errmsg"] == "fsyncUnlock called when not locked"
 
     play(scenario, STANDALONE)
@@ -151,7 +155,7 @@ def test_the_first_level_records_what_is_slow_or_fits_the_filter() -> None:
         await talker.ok({"count": "c", "$db": "db"})
         assert [each["op"] for each in await profiled(talker)] == ["command", "insert"]
         shown = await talker.ok({"profile": -1, "filter": "unset", "$db": "db"})
-        assert shown["filter"] == {"op": "insert"}
+        assert shown["filter"] == {"op": {"$eq": "insert"}}
         assert "filter" not in await talker.ok({"profile": -1, "$db": "db"})
 
     play(scenario, STANDALONE)
