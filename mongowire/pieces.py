@@ -62,8 +62,8 @@ class Decoder:
 
     `decode` makes a dictionary of the BSON of a document; its argument is how many documents and arrays are
     around it. Arrays at the top that are named in `counted` become `Unread` if they have more than `most`
-    elements. `deepest` is how deep documents and arrays may be nested: beyond that `InvalidMessage` (15) is
-    raised.
+    elements. `deepest` is how deep documents and arrays may be nested in one: beyond that `InvalidMessage`
+    (15) is raised.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Decoder:
         self, data: bytes, start: int, end: int, around: int, *, array: bool = False, top: bool = False
     ) -> Steps[list[tuple[str, Any]]]:
         """Decode a document or an array that is larger than a piece, to its fields or its elements."""
-        if around >= self._deepest:
+        if around > self._deepest:
             raise too_deep(self._deepest)
         found: list[tuple[str, Any]] = []
         pending = position = start + _INT32.size

@@ -121,17 +121,15 @@ class Counters:
 
         A command takes a microsecond at least, also by a clock that knows no shorter time than a millisecond.
         """
-        shown: dict[str, list[float]] = {
-            kind: [0, 0.0] for kind in ("total", *_LOCKS.values(), *_KINDS.values(), "commands")
+        shown = {
+            kind: {"time": Int64(0), "count": Int64(0)}
+            for kind in ("total", *_LOCKS.values(), *_KINDS.values(), "commands")
         }
         for (kind, command), (count, seconds) in self.usage.get((db, name), {}).items():
+            used = {"time": max(int(seconds * 1e6), int(count)), "count": int(count)}
             for each in ("total", _LOCKS[kind], _KINDS.get(command, "commands")):
-                shown[each][0] += count
-                shown[each][1] += seconds
-        return {
-            each: {"time": Int64(max(seconds * 1e6, count)), "count": Int64(count)}
-            for each, (count, seconds) in shown.items()
-        }
+                shown[each] = {field: Int64(shown[each][field] + number) for field, number in used.items()}
+        return shown
 
     def count_failure(self, name: str) -> None:
         """Count a command that ran and failed."""

@@ -159,6 +159,8 @@ class Field:
     choices: tuple[str, ...] = ()
     of: Fields | str | None = None
     nullable: bool = True
+    sparse: bool = False
+    """Whether nulls among the objects of an array are passed over, as they are among other elements."""
     out_of_range: int = ErrorCode.BAD_VALUE
     """The code of a number that is not in the range."""
     expected: tuple[str, ...] = field(init=False)
@@ -215,7 +217,7 @@ class Field:
         if not isinstance(value, list):
             return
         expected = "object" if isinstance(self.of, Fields) else str(self.of)
-        if expected != "object" and None in value:
+        if (expected != "object" or self.sparse) and None in value:
             value[:] = [element for element in value if element is not None]
         elements = enumerate(value)
         for index, element in interruptible(elements) if len(value) > _MANY else elements:

@@ -43,6 +43,7 @@ _NO_DB: Final = 40571
 _NO_SEQUENCES: Final = 40472
 _SECONDARY_OK: Final = 1 << 2
 _DEEPEST: Final = 200
+"""The levels of objects and arrays that a document may have within it."""
 _LARGE_BYTES: Final = 1 << 18
 """The size above which a message is decoded piece by piece, so that others have their turns."""
 _BRIEF_BYTES: Final = 4096
@@ -130,7 +131,7 @@ def _decode_piece(piece: bytes, around: int) -> dict[str, Any]:
     """Decode a part of a message, `around` which there are so many documents and arrays."""
     value = decode_document(piece)
     may_be_deep = (around or len(piece) > _SURELY_SHALLOW) and _may_be_deep(piece, around)
-    if may_be_deep and _depth(value) + around > _DEEPEST:
+    if may_be_deep and _depth(value) + around > _DEEPEST + 1:
         raise too_deep(_DEEPEST)
     return plain(value) if _REFERENCE in piece else value
 
@@ -138,7 +139,7 @@ def _decode_piece(piece: bytes, around: int) -> dict[str, Any]:
 def _decode(message: OpMsg) -> dict[str, Any]:
     command = message.decode()
     around = 2 if message.sequences else 0  # a document of a sequence is one by itself
-    if any(map(_may_be_deep, _documents_of(message))) and _depth(command) > _DEEPEST + around:
+    if any(map(_may_be_deep, _documents_of(message))) and _depth(command) > _DEEPEST + 1 + around:
         raise CommandError(ErrorCode.OVERFLOW, f"BSON exceeds maximum nested object depth: {_DEEPEST}")
     if any(_REFERENCE in document for document in _documents_of(message)):
         return {name: plain(value) for name, value in command.items()}

@@ -72,7 +72,7 @@ _FIELD: Final = Fields.of(
 )
 ENCRYPTED: Final = Fields.of(
     *(Field(name, "string") for name in ("escCollection", "eccCollection", "ecocCollection")),
-    Field("fields", "array", required=True, of=_FIELD),
+    Field("fields", "array", required=True, of=_FIELD, sparse=True),
     Field("strEncodeVersion", "int"),
 )
 """The fields of `encryptedFields`."""

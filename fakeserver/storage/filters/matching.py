@@ -284,6 +284,9 @@ def _all(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Pred
             raise CommandError(ErrorCode.BAD_VALUE, "$all/$elemMatch has to be consistent")
     elif not _PATH_OPERATORS.isdisjoint(operators):
         raise CommandError(ErrorCode.BAD_VALUE, "no $ expressions in $all")
+    if operators[0] != "$elemMatch":
+        # A document with another $ name, such as a stage, is one to be equal to.
+        argument = [{"$eq": item} if isinstance(item, dict) else item for item in argument]
     predicates = [_condition(name, item, scope, parts=parts) for item in paced(argument)]
     return lambda document: all(predicate(document) for predicate in paced(predicates))
 

@@ -15,7 +15,7 @@ from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.matching import SEARCHES, compile_filter, refuse_operators
 from fakeserver.storage.filters.validation import Validator
 from fakeserver.storage.plans.index_keys import is_ascending_id, is_id_key
-from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace, Query, Update
+from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace, Query
 from fakeserver.storage.store import time_series
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.types import MISSING, type_name
@@ -233,7 +233,8 @@ class Catalog:
         names = ("viewOn", "pipeline", "collation")
         document = {"pipeline": []} | {name: view.options[name] for name in names if name in view.options}
         document = {"_id": str(view.ns), **{name: document[name] for name in names if name in document}}
-        self.engine.update(home, Update(Query({"_id": document["_id"]}), document, upsert=True))
+        self.engine.delete(home, Query({"_id": document["_id"]}))
+        self.engine.insert(home, document)
 
     def check_view(self, ns: Namespace, options: Mapping[str, Any]) -> None:
         """Refuse a view that reads itself, a chain that is too long, and another collation than it stands on.

@@ -511,6 +511,22 @@ def test_a_field_that_no_client_could_encrypt_is_refused(field: dict[str, Any], 
     assert failure(Server(), command).code == code
 
 
+def test_nulls_among_encrypted_fields_are_passed_over() -> None:
+    server = Server()
+    field = {"path": "a", "bsonType": "int"}
+    server.run({"create": "c", "encryptedFields": {"fields": [None, field, None]}})
+    (described,) = listed(server)
+    assert described["options"]["encryptedFields"]["fields"] == [field]
+
+
+def test_collections_are_listed_by_the_stages_of_views() -> None:
+    server = Server()
+    server.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"a": 1}}, {"$limit": 2}]})
+    for stages, found in (([{"$limit": 2}], ["v"]), ([{"$limit": 2}, {"$match": {"a": 2}}], [])):
+        chosen = listed(server, filter={"options.pipeline": {"$all": stages}})
+        assert [each["name"] for each in chosen] == found
+
+
 def test_an_encrypted_collection_has_nothing_to_compact_and_wants_a_token_for_each_field() -> None:
     server = Server()
     queried = {"path": "a", "bsonType": "int", "queries": {"queryType": "equality"}}

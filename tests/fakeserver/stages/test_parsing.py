@@ -233,7 +233,7 @@ def test_who_does_not_want_to_hear_of_a_write_is_told_nothing(*, journaled: bool
     play(scenario, STANDALONE)
 
 
-@pytest.mark.parametrize(("levels", "code"), [(100, None), (199, None), (200, 15), (400, 15)])
+@pytest.mark.parametrize(("levels", "code"), [(100, None), (200, None), (201, 15), (400, 15)])
 def test_a_message_is_no_deeper_than_a_server_allows(levels: int, code: int | None) -> None:
     """The command is a level by itself; a document of a sequence begins anew."""
 
