@@ -430,6 +430,11 @@ def _data_distribution(_ask: Ask, _source: Resource, _argument: Any) -> Iterator
     yield CLUSTER, ("shardedDataDistribution",)
 
 
+def _query_stats(_ask: Ask, _source: Resource, argument: Any) -> Iterator[Need]:
+    hashed = isinstance(argument, dict) and "transformIdentifiers" in argument
+    yield CLUSTER, ("queryStatsReadTransformed" if hashed else "queryStatsRead",)
+
+
 def _cluster_catalog(_ask: Ask, source: Resource, _argument: Any) -> Iterator[Need]:
     """Ask for all databases where those of the whole cluster are listed, from `admin`."""
     yield EVERYWHERE if source.db == "admin" else source, ("listCollections",)
@@ -466,6 +471,7 @@ _OPEN_STARTS: Final[Mapping[str, Callable[[Ask, Resource, Any], Iterator[Need]]]
     "$listLocalSessions": _sessions,
     "$documents": _nothing,
     "$shardedDataDistribution": _data_distribution,
+    "$queryStats": _query_stats,
     "$listClusterCatalog": _cluster_catalog,
 }
 """The stages that read no documents of the collection, and need what depends on their argument."""

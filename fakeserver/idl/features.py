@@ -155,6 +155,7 @@ STAGES: Final[Mapping[str, int]] = {
     "$vectorSearch": WIRE_60,  # 7.0.2, 6.0.11
     "$rankFusion": WIRE_80,
     "$querySettings": WIRE_80,
+    "$queryStats": WIRE_80,
     "$listClusterCatalog": WIRE_80,
 }
 """Stages of pipelines."""

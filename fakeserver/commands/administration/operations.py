@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from fakeserver.commands.queries.explain import parsed
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import GENERIC, Field, Fields, first_argument, truth, type_name, whole
 from fakeserver.request import operations
 from fakeserver.sessions.session import lsid_of, uid_of
 from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.plans.bounds import parsed
 from fakeserver.storage.store.catalog import matching
 from fakeserver.storage.values.types import exact, is_number
 from mongowire.codes import ErrorCode

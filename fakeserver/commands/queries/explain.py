@@ -21,11 +21,8 @@ explained.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from bson import Regex
 
 from fakeserver.commands.queries import output_stages
 from fakeserver.commands.queries.count import limit_of
@@ -40,17 +37,19 @@ from fakeserver.commands.queries.reading import (
     reader,
     view_of,
 )
+from fakeserver.commands.queries.source_stages import SOURCES
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument
 from fakeserver.profile import WIRE_60, WIRE_80, WIRE_90
-from fakeserver.storage.plans.bounds import Clause, conjuncts
+from fakeserver.storage.plans.bounds import conjuncts, parsed
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.plans.search_rules import is_served_by, metadata_of_pipeline
 from fakeserver.storage.port.engine import Namespace, Query, Scope
+from fakeserver.storage.stages.lookup import DOCUMENTS
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name
 from fakeserver.storage.values.paths import prefixes
-from fakeserver.storage.values.printing import regex_options, show_document
+from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.sorting import check_sort
 from fakeserver.storage.values.types import INT64_MAX, SCALARS
 from mongowire.codes import ErrorCode
@@ -167,6 +166,8 @@ def described(
     ctx: CommandContext, ns: Namespace, command: Mapping[str, Any], name: str, verbosity: str
 ) -> Reply:
     """Return the plan of a command, and what it comes to."""
+    if name == "aggregate" and any(stage_name(each) in SOURCES for each in command["pipeline"][:1]):
+        return {**_of_source(ctx, ns, command), **_surroundings(ctx, ns, command, name)}
     source, stages, collection = ctx.catalog.resolve(ns)
     view = view_of(ctx, ns, command, command["pipeline"] if name == "aggregate" else ())
     if name == "aggregate" or view is not None:
@@ -196,17 +197,38 @@ def described(
     run = verbosity != "queryPlanner"
     explanation = ctx.catalog.engine.explain(source, query, run=run)
     cursor = _cursor(ctx, source, statement, query, explanation, run=run)
-    shown = {name: value for name, value in command.items() if name not in {"lsid", "$clusterTime"}}
+    around = _surroundings(ctx, ns, command, name)
+    if statement.stages:
+        stages = [{"$cursor": cursor}, *({**stage} for stage in statement.stages)]
+        return {"explainVersion": "1", "stages": stages, **around}
+    return {"explainVersion": "1", **cursor, **around}
+
+
+def _of_source(ctx: CommandContext, ns: Namespace, command: Mapping[str, Any]) -> Reply:
+    """Return the plan of a pipeline that reads no collection: its stages."""
+    pipeline: Sequence[Mapping[str, Any]] = command["pipeline"]
+    rest = pipeline[1:]
+    if rest and stage_name(rest[-1]) in output_stages.NAMES:
+        output_stages.parse(ctx, ns, command, rest[-1])
+        rest = rest[:-1]
+    scope = _scope(ctx, rest, None)
+    compile_pipeline(rest, scope)
+    if stage_name(pipeline[0]) == DOCUMENTS:
+        SOURCES[DOCUMENTS](ctx, ns, pipeline[0][DOCUMENTS])
+    check_constants(rest, scope)
+    return {"explainVersion": "1", "stages": [{**stage} for stage in pipeline]}
+
+
+def _surroundings(ctx: CommandContext, ns: Namespace, command: Mapping[str, Any], name: str) -> Document:
+    """Return what an explanation says of the command and the server."""
+    shown = {field: value for field, value in command.items() if field not in {"lsid", "$clusterTime"}}
     host, _, port = ctx.node.address.rpartition(":")
     around: Document = {"command": shown, "serverInfo": {"host": host, "port": int(port)}}
     if ctx.node.profile.max_wire_version >= WIRE_60:
         around["serverParameters"] = {**_PARAMETERS}
     if ctx.node.profile.max_wire_version >= WIRE_80:
         around["queryShapeHash"] = query_hash(command, name, ns.db)
-    if statement.stages:
-        stages = [{"$cursor": cursor}, *({**stage} for stage in statement.stages)]
-        return {"explainVersion": "1", "stages": stages, **around}
-    return {"explainVersion": "1", **cursor, **around}
+    return around
 
 
 def _hashes(ctx: CommandContext, statement: _Statement, query: Query, winning: Document) -> Document:
@@ -340,27 +362,6 @@ def examined(command: ExplainedCommand, explanation: Explanation) -> Explanation
     if source["stage"] == "COUNT_SCAN":
         return replace(explanation, keys=explanation.keys + 1, documents=0)  # it looks behind its last key
     return replace(explanation, documents=0) if source["stage"] in {"IXSCAN", "OR"} else explanation
-
-
-def parsed(wanted: Mapping[str, Any]) -> Document:
-    """Return a filter as `parsedQuery` shows it: each condition by its operator, all in one `$and`."""
-    found = [_shown(each) if isinstance(each, Clause) else _of_trees(each) for each in conjuncts(wanted)]
-    return {"$and": found} if len(found) > 1 else next(iter(found), {})
-
-
-def _shown(clause: Clause) -> Document:
-    name, value = clause.name, clause.value
-    if name == "$regex" and isinstance(value, Regex | re.Pattern):
-        options = regex_options(value)
-        return {clause.path: {name: value.pattern, **({"$options": options} if options else {})}}
-    return {clause.path: {name: value}}
-
-
-def _of_trees(tree: Mapping[str, Any]) -> Document:
-    ((name, branches),) = tree.items()
-    if name in {"$or", "$nor"} and isinstance(branches, list):
-        return {name: [parsed(each) for each in branches]}
-    return dict(tree)
 
 
 def _filtered(wanted: Mapping[str, Any]) -> Document:

@@ -1,7 +1,7 @@
 """The stages that begin a pipeline with documents which are in no collection.
 
 `$documents`, `$collStats`, `$indexStats`, `$currentOp`, `$listSessions`, `$listLocalSessions`,
-`$planCacheStats`, `$querySettings`, `$listSearchIndexes`, `$shardedDataDistribution`,
+`$planCacheStats`, `$querySettings`, `$queryStats`, `$listSearchIndexes`, `$shardedDataDistribution`,
 `$listClusterCatalog`. The tables at the end say which of them run on a database instead of a collection,
 which take only the local read concern, and which are outside API version 1. Not modelled: latencies, scans,
 settings of queries and cached plans, which are all zero or empty; the sessions of other servers, because all
@@ -195,6 +195,16 @@ def _plan_cache_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
     return []
 
 
+_QUERY_STATS: Final = Fields.of(
+    Field(
+        "transformIdentifiers",
+        "object",
+        of=Fields.of(
+            Field("algorithm", "string", required=True, choices=("hmac-sha-256",)),
+            Field("hmacKey", "binData"),
+        ),
+    )
+)
 _QUERY_SETTINGS: Final = Fields.of(Field("showDebugQueryShape", "strictBool", nullable=False))
 
 
@@ -211,6 +221,21 @@ def _query_settings(ctx: CommandContext, _ns: Namespace, argument: Any) -> list[
         if "representativeQuery" in entry:
             entry["debugQueryShape"] = debug_shape(entry["representativeQuery"])
     return found
+
+
+def _query_stats(_ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
+    """Return the statistics of query shapes: none is kept. Raises `CommandError` 73, 9, 14 or 40415."""
+    if not is_object(argument):
+        raise CommandError(
+            ErrorCode.FAILED_TO_PARSE, f"$queryStats value must be an object. Found: {type_name(argument)}"
+        )
+    _QUERY_STATS.check(copy_value(argument), "$queryStats")
+    if ns.db != "admin":
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            "$queryStats must be run against the 'admin' database with {aggregate: 1}",
+        )
+    return []
 
 
 def _data_distribution(ctx: CommandContext, ns: Namespace, _argument: Any) -> list[Document]:
@@ -296,6 +321,7 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$currentOp": _current_operation,
     "$planCacheStats": _plan_cache_stats,
     "$querySettings": _query_settings,
+    "$queryStats": _query_stats,
     "$listSearchIndexes": _search_indexes,
     "$shardedDataDistribution": _data_distribution,
     "$listClusterCatalog": _cluster_catalog,
@@ -308,10 +334,11 @@ LOCAL_ONLY: Final = frozenset(
 )
 """The sources that take no read concern but the local one."""
 
-_UNSTABLE: Final = frozenset(
-    {"$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes", "$fill"}
-    | {"$planCacheStats", "$listClusterCatalog", "$querySettings", "$search", "$searchMeta", "$vectorSearch"}
-)
+_UNSTABLE: Final = frozenset({
+    "$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes", "$fill",
+    "$planCacheStats", "$listClusterCatalog", "$querySettings", "$queryStats", "$search", "$searchMeta",
+    "$vectorSearch",
+})  # fmt: skip
 
 
 def is_stable(name: str, argument: Any) -> bool:
@@ -327,6 +354,6 @@ UNSTABLE_FIELDS: Final = {"$changeStream": frozenset({"showExpandedEvents"})}
 
 ON_DATABASE: Final = frozenset(
     {"$documents", "$listLocalSessions", "$currentOp", "$changeStream", "$shardedDataDistribution"}
-    | {"$listClusterCatalog", "$querySettings"}
+    | {"$listClusterCatalog", "$querySettings", "$queryStats"}
 )
 """The sources that are not of a collection."""

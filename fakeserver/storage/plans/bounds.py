@@ -12,7 +12,7 @@ from bson import DatetimeMS, MaxKey, MinKey, ObjectId, Regex
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.values.paths import assign, split
-from fakeserver.storage.values.printing import show
+from fakeserver.storage.values.printing import regex_options, show
 from fakeserver.storage.values.rows import Descending, Key
 from fakeserver.storage.values.types import SCALARS, equal, is_nan, is_number, order, rank, type_name
 
@@ -438,3 +438,24 @@ def _literal(pattern: str) -> str | None:
     if first == "\\":
         return pattern[:2] if len(pattern) > 1 and not pattern[1].isalnum() else None
     return None if first in _SPECIAL else first
+
+
+def parsed(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a filter as `parsedQuery` shows it: each condition by its operator, all in one `$and`."""
+    found = [_shown(each) if isinstance(each, Clause) else _of_trees(each) for each in conjuncts(wanted)]
+    return {"$and": found} if len(found) > 1 else next(iter(found), {})
+
+
+def _shown(clause: Clause) -> dict[str, Any]:
+    name, value = clause.name, clause.value
+    if name == "$regex" and isinstance(value, Regex | re.Pattern):
+        options = regex_options(value)
+        return {clause.path: {name: value.pattern, **({"$options": options} if options else {})}}
+    return {clause.path: {name: value}}
+
+
+def _of_trees(tree: Mapping[str, Any]) -> dict[str, Any]:
+    ((name, branches),) = tree.items()
+    if name in {"$or", "$nor"} and isinstance(branches, list):
+        return {name: [parsed(each) for each in branches]}
+    return dict(tree)

@@ -311,7 +311,7 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
 
 UNSUPPORTED_STAGES: Final = frozenset({
     "$backupCursor", "$backupCursorExtend", "$listCachedAndActiveUsers", "$listCatalog",
-    "$listSampledQueries", "$operationMetrics", "$queryStats", "$score", "$scoreFusion", "$search",
+    "$listSampledQueries", "$operationMetrics", "$score", "$scoreFusion", "$search",
     "$searchMeta", "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/LIMITS.md."""

@@ -304,3 +304,27 @@ def test_a_plan_finds_what_a_scan_finds_and_its_figures_are_those_of_its_run(
     returned, _keys, examined = explained(server, find)["counts"]
     assert returned == len(expected)
     assert examined <= 3 * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "code"),
+    [
+        ([{"$documents": [{"x": 1}]}], 0),
+        ([{"$documents": [{"x": 1}]}, {"$match": {"x": 1}}, {"$out": "d"}], 0),
+        ([{"$documents": 1}], 5858203),
+        ([{"$documents": []}, {"$match": {"$bad": 1}}], 2),
+        ([{"$documents": []}, {"$project": {"x": {"$divide": [1, 0]}}}], 2),
+    ],
+    ids=str,
+)
+def test_a_pipeline_without_a_collection_is_explained_by_its_stages(pipeline: Any, code: int) -> None:
+    server = Server()
+    command = {"aggregate": 1, "pipeline": pipeline, "cursor": {}, "explain": True}
+    if code:
+        with pytest.raises(CommandError) as refused:
+            server.run(command)
+        assert refused.value.code == code
+        return
+    explained = server.run(command)
+    assert explained["stages"] == pipeline
+    assert {"command", "serverInfo", "serverParameters", "queryShapeHash"} <= explained.keys()
