@@ -224,6 +224,7 @@ class ModelEngine:
         unique_ids: bool = True,
         clustered: bool = False,
         collation: Mapping[str, Any] | None = None,
+        buckets: Any = None,
     ) -> None:
         self.collections.setdefault(ns, [])
         if capped is not None:

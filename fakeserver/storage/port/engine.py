@@ -279,11 +279,12 @@ class StorageEngine(Protocol):
         unique_ids: bool = True,
         clustered: bool = False,
         collation: Mapping[str, Any] | None = None,
+        buckets: Any = None,
     ) -> None:
         """Make an empty collection, if it is not there; measurements of a time series may share an `_id`.
 
         The documents of a clustered one lie in the order of their ids. Ids that are equal by the collation
-        are the same id.
+        are the same id. Measurements lie in the order of their `buckets`.
         """
         ...
 

@@ -500,6 +500,7 @@ def storage_of(collection: Collection) -> dict[str, Any]:
         "unique_ids": collection.kind != "timeseries",
         "clustered": "clusteredIndex" in collection.options,
         "collation": collection.collation,
+        "buckets": time_series.Buckets.of(spec) if (spec := collection.options.get("timeseries")) else None,
     }
 
 

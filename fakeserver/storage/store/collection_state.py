@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from fakeserver.storage.plans.indexes import Check, Entry
     from fakeserver.storage.port.engine import Capped, Document, Namespace
+    from fakeserver.storage.store.time_series import Buckets
     from fakeserver.storage.values.stored import Stored
 
 
@@ -151,6 +152,8 @@ class CollectionState:
     capped: Capped | None = None
     unique_ids: bool = True
     clustered: bool = False
+    buckets: Buckets | None = None
+    """The order of measurements, where it is that of a time series."""
     unique: dict[str, UniqueIndex] = field(default_factory=dict)
     by_value: dict[str, ValueIndex] = field(default_factory=dict)
     ordered: dict[str, OrderedIndex] = field(default_factory=_by_id)
@@ -179,6 +182,7 @@ class CollectionState:
             ordered={name: index.fork() for name, index in self.ordered.items()},
             checks=dict(self.checks),
             records=dict(self.records),
+            buckets=None if self.buckets is None else self.buckets.fork(),
             shared=False,
             readers=0,
         )
@@ -200,6 +204,14 @@ class CollectionState:
         if self.unique_ids:
             return identity(document["_id"])
         return next(key for key, held in self.items() if held is document)
+
+    def put_in_order(self) -> None:
+        """Have measurements lie in their buckets, after some came out of order."""
+        if self.buckets is not None and self.buckets.is_disordered:
+            places = self.buckets.places
+            # Who reads the documents goes on with them as they were.
+            self.documents = dict(sorted(self.documents.items(), key=lambda pair: places[pair[0]]))
+            self.buckets.is_disordered = False
 
     def items(self) -> ItemsView[Hashable, Stored]:
         """Return the keys and documents in natural order."""
@@ -372,6 +384,8 @@ class CollectionState:
         self.size += len(document.raw)
         self.records[key] = self.next_record
         self.next_record += 1
+        if self.buckets is not None:
+            self.buckets.add(key, document)
         self._enter(key, document)
 
     def replace(self, key: Hashable, before: Stored, after: Stored) -> None:
@@ -387,6 +401,8 @@ class CollectionState:
         self.size -= len(document.raw)
         self._leave(key, document)
         del self.records[key]
+        if self.buckets is not None:
+            del self.buckets.places[key]
 
     def _enter(self, key: Hashable, document: Document) -> None:
         if self.by_value or self.unique:

@@ -98,6 +98,7 @@ class MemoryEngine:
         collection = self._collections.get(ns)
         if collection is None:
             return self._find(None, query, self._scope(query))
+        collection.put_in_order()
         collection.readers += 1
         try:
             return self._find(collection, query, self._scope(query))
@@ -206,6 +207,8 @@ class MemoryEngine:
             if scope.metadata is not None:
                 check_searches(options, match)
             collection = self._collections.get(ns)
+            if collection is not None:
+                collection.put_in_order()
             if options.filter:
                 documents = [document for _key, document in scan.select(collection, options, scope)]
             else:
@@ -278,10 +281,11 @@ class MemoryEngine:
         unique_ids: bool = True,
         clustered: bool = False,
         collation: Mapping[str, Any] | None = None,
+        buckets: Any = None,
     ) -> None:
         """Make an empty collection, if it is not there."""
         collection = self._ensure(ns)
-        collection.capped, collection.clustered = capped, clustered
+        collection.capped, collection.clustered, collection.buckets = capped, clustered, buckets
         if collation:
             collection.fold_ids(ns, collation)
         if not unique_ids:

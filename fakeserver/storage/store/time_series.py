@@ -7,6 +7,7 @@ that are about the metadata and nothing else, since that belongs to a whole buck
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
@@ -14,10 +15,11 @@ import bson
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.values.stored import stored
+from fakeserver.storage.values.types import identity, milliseconds
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from fakeserver.storage.port.engine import Document, Namespace
     from fakeserver.storage.values.stored import Stored
@@ -132,6 +134,60 @@ def _check_transition(current: str | None, target: str) -> None:
             "Invalid transition for timeseries.granularity. Can only transition from 'seconds' to 'minutes'"
             " or 'minutes' to 'hours'."
         )
+
+
+@dataclass(slots=True)
+class Buckets:
+    """The order of measurements: that of the buckets that a server would keep them in, and by time within.
+
+    A bucket holds what has the same metadata and a time within `span` of its beginning, which is the time of
+    its first measurement, rounded down. `places` has the bucket's beginning, its number and the time of each
+    measurement, by the key that it is kept under. Times are milliseconds.
+    """
+
+    time_field: str
+    meta_field: str | None
+    span: int
+    rounding: int
+    begun: dict[Hashable, list[tuple[int, int]]] = field(default_factory=dict)
+    places: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
+    made: int = 0
+    last: tuple[int, int, int] | None = None
+    is_disordered: bool = False
+    """Whether a measurement has come that lies before an earlier one."""
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> Buckets:
+        """Return the buckets of a time series with these options, which are complete."""
+        span = spec["bucketMaxSpanSeconds"]
+        rounding = spec.get("bucketRoundingSeconds", _ROUNDINGS.get(spec.get("granularity", ""), span))
+        return cls(spec["timeField"], spec.get("metaField"), span * 1000, rounding * 1000)
+
+    def fork(self) -> Buckets:
+        """Return the same, to change alone."""
+        begun = {meta: list(each) for meta, each in self.begun.items()}
+        return replace(self, begun=begun, places=dict(self.places))
+
+    def add(self, key: Hashable, measurement: Document) -> None:
+        """Put a measurement into its bucket."""
+        at = milliseconds(measurement[self.time_field])
+        has_meta = self.meta_field is not None and self.meta_field in measurement
+        begun = self.begun.setdefault(identity(measurement[self.meta_field]) if has_meta else "", [])
+        fitting = (each for each in reversed(begun[-_OPEN:]) if each[0] <= at < each[0] + self.span)
+        bucket = next(fitting, None)
+        if bucket is None:
+            bucket = (at - at % self.rounding, self.made)
+            self.made += 1
+            begun.append(bucket)
+        place = self.places[key] = (*bucket, at)
+        if self.last is not None and place < self.last:
+            self.is_disordered = True
+        else:
+            self.last = place
+
+
+_OPEN: Final = 10
+"""The newest buckets of the same metadata in which there may be room."""
 
 
 def arranged(measurement: Stored, spec: Mapping[str, Any]) -> Stored:

@@ -166,3 +166,21 @@ def test_a_granularity_that_shrinks_is_refused_in_its_own_words() -> None:
 @pytest.mark.parametrize("wanted", [{"at": {"$near": [0, 0]}}, {"$and": [{"at": {"$nearSphere": [0, 0]}}]}])
 def test_a_time_series_is_not_searched_by_distance(wanted: dict[str, Any]) -> None:
     assert refusal(series(), {"find": "c", "filter": wanted}) == 5626500
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_measurements_lie_in_buckets_and_by_time_within(direction: int) -> None:
+    server = Server()
+    server.run({"create": "t", "timeseries": {"timeField": "t", "metaField": "m"}})
+    day = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+    minutes = [(5, "a"), (1, "b"), (3, "a"), (130, "a"), (7, "b"), (8, "a"), (6, "a")]
+    server.fill("t", *({"t": day + dt.timedelta(minutes=at), "m": meta, "_id": at} for at, meta in minutes))
+    server.run({"delete": "t", "deletes": [{"q": {"m": "none"}, "limit": 0}]})
+    # What comes before the beginning of its bucket has one of its own, which begins earlier.
+    lying = [1, 7, 3, 6, 8, 5, 130]
+    pipeline = {"aggregate": "t", "pipeline": [{"$match": {"_id": {"$gt": 0}}}], "cursor": {}}
+    for command in ({"find": "t"}, {"find": "t", "filter": {"_id": {"$gt": 0}}}, pipeline):
+        found = server.run({**command, "hint": {"$natural": direction}})["cursor"]["firstBatch"]
+        assert [each["_id"] for each in found] == lying[::direction]
+    server.fill("t", {"t": day, "m": "b", "_id": 0})
+    assert [each["_id"] for each in server.documents("t")] == [0, *lying]
