@@ -37,7 +37,7 @@ from fakeserver.idl.fields import Field, Fields, first_argument, type_name, whol
 from fakeserver.profile import WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80
 from fakeserver.storage.plans.index_keys import is_ordered
 from fakeserver.storage.port.engine import Namespace, Query
-from fakeserver.storage.store.catalog import MAX_NAME_BYTES, VIEWS, not_on_view
+from fakeserver.storage.store.catalog import BUCKETS, MAX_NAME_BYTES, VIEWS, not_on_view
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.stored import Stored
 from fakeserver.storage.values.types import MISSING, is_number, order
@@ -360,6 +360,10 @@ def _capped_size(size: Any) -> Int64:
 def _source(ctx: CommandContext, ns: Namespace) -> Collection:
     """Return the collection of which a capped one is made. Raises `CommandError` 26 or 166."""
     collection = ctx.catalog.get(ns)
+    if ctx.catalog.series_of(ns) is not None:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION, f"cannot make a capped collection of the buckets {ns}"
+        )
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"source collection {ns} does not exist")
     if collection.kind != "collection":
@@ -406,12 +410,15 @@ def db_hash(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         for each in ctx.catalog.collections(ctx.db)
         if not each.is_view and (not wanted or each.ns.collection in wanted)
     ]
-    hashes = {each.ns.collection: _hash(ctx, each) for each in collections}
+    names = {
+        each.ns: (BUCKETS if each.kind == "timeseries" else "") + each.ns.collection for each in collections
+    }
+    hashes = {names[each.ns]: _hash(ctx, each) for each in collections}
     return {
         "host": ctx.node.address,
         "collections": hashes,
         "capped": [each.ns.collection for each in collections if each.is_capped],
-        "uuids": {each.ns.collection: each.uuid for each in collections},
+        "uuids": {names[each.ns]: each.uuid for each in collections},
         "md5": _md5("".join(hashes.values()).encode()).hexdigest(),
         "timeMillis": 0,
     }

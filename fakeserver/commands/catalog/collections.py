@@ -17,7 +17,8 @@ renameCollection since 6.0. `create` refuses unknown fields with 72 in 4.2.
 Not modelled: A drop of a missing collection is ok in every release; servers before 7.0 answer 26.
 `storageEngine`, `indexOptionDefaults`, `idIndex` and `encryptedFields` are checked, kept and shown, and have
 no other effect; `autoIndexId`, `temp`, `flags`, `stayTemp` and `includePendingDrops` have none at all.
-What is written to `system.views` defines no view; a time series has no collection of buckets.
+What is written to `system.views` defines no view. `system.buckets.<name>` is listed, and its indexes are
+those of the time series; there is nothing in it to read or to write.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from fakeserver.storage.plans.index_keys import is_ascending_id
 from fakeserver.storage.port.engine import IndexSpec, Namespace, Scope
 from fakeserver.storage.stages.pipeline_stages import compile_pipeline
 from fakeserver.storage.store import time_series
-from fakeserver.storage.store.catalog import MAX_NAME_BYTES, VIEWS, matching
+from fakeserver.storage.store.catalog import BUCKETS, MAX_NAME_BYTES, VIEWS, matching
 from fakeserver.storage.values.collation import DECLARED, complete
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.types import exact, is_number
@@ -125,6 +126,9 @@ _OPTION_NAMES: Final = tuple(option.name for option in _OPTIONS)
 def create(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Make a collection or a view."""
     ns = namespace(ctx, request)
+    if "timeseries" in request:
+        # Who names the buckets makes the time series that they are of.
+        ns = Namespace(ns.db, ns.collection.removeprefix(BUCKETS) or ns.collection)
     if "pipeline" in request:
         request["pipeline"] = stages_of("create.pipeline", request["pipeline"])
     _check_indexes(request)
@@ -581,6 +585,11 @@ _UUID_BYTES: Final = 16
 def list_collections(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the collections and views of a database."""
     described = described_collections(ctx, ctx.db)
+    described += [
+        time_series.described_buckets(each.ns.collection, each.uuid, each.options["timeseries"])
+        for each in ctx.catalog.collections(ctx.db)
+        if each.kind == "timeseries"
+    ]
     if request.get("authorizedCollections") and ctx.privileges is not None:
         seen = ctx.privileges
         described = [each for each in described if seen.reach(Resource(ctx.db, each["name"]))]

@@ -35,6 +35,7 @@ from fakeserver.idl.fields import Field, Fields, whole
 from fakeserver.profile import WIRE_50, WIRE_60
 from fakeserver.sessions.cursors import Cursor
 from fakeserver.storage.plans.index_keys import is_id_key
+from fakeserver.storage.store import time_series
 from fakeserver.storage.store.catalog import not_on_view
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.types import is_number
@@ -218,7 +219,7 @@ def _build(ctx: CommandContext, collection: Collection, spec: IndexSpec) -> None
 def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Drop indexes by name or key; `*` is all but that of `_id`."""
     ns = namespace(ctx, request)
-    collection = ctx.catalog.get(ns)
+    collection = ctx.catalog.get(ns) or ctx.catalog.series_of(ns)
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"ns not found {ns}")
     check_uuid(request, ns, collection)
@@ -235,7 +236,7 @@ def drop_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     for name in names:
         detail = {"indexes": [dict(collection.indexes[name].document)]}
         ctx.catalog.drop_index(collection, name)
-        command = {"dropIndexes": ns.collection, "index": name}
+        command = {"dropIndexes": collection.ns.collection, "index": name}
         ctx.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
     return reply
 
@@ -295,7 +296,8 @@ def _find(collection: Collection, wanted: Any, dropped: Sequence[str]) -> str:
 def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     """Return the indexes of a collection."""
     ns = namespace(ctx, request)
-    collection = ctx.catalog.get(ns)
+    series = ctx.catalog.series_of(ns)
+    collection = ctx.catalog.get(ns) or series
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, f"ns does not exist: {ns}")
     if collection.is_view:
@@ -306,6 +308,11 @@ def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
             "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set",
         )
     shown: list[Document] = [dict(index.document) for index in collection.indexes.values()]
+    if series is not None:
+        shown = [
+            {**each, "key": time_series.bucket_key(each["key"], series.options["timeseries"])}
+            for each in shown
+        ]
     if request.get("includeIndexBuildInfo"):
         shown = [{"spec": document} for document in shown]
     size = (request.get("cursor") or {}).get("batchSize", EVERYTHING)

@@ -38,6 +38,8 @@ BUILT_IN: Final = ("admin", "config", "local")
 
 VIEWS: Final = "system.views"
 """The collection in which a database keeps the definitions of its views: the first view makes it."""
+BUCKETS: Final = "system.buckets."
+"""What the name of the collection begins with in which a server keeps a time series."""
 _PROFILE: Final = "system.profile"
 _PROFILE_BYTES: Final = 1024 * 1024
 
@@ -187,6 +189,13 @@ class Catalog:
     def get(self, ns: Namespace) -> Collection | None:
         """Return the collection or view of that name, or None."""
         return self._collections.get(ns)
+
+    def series_of(self, ns: Namespace) -> Collection | None:
+        """Return the time series whose buckets a name stands for, or None."""
+        if not ns.collection.startswith(BUCKETS):
+            return None
+        series = self._collections.get(Namespace(ns.db, ns.collection.removeprefix(BUCKETS)))
+        return series if series is not None and series.kind == "timeseries" else None
 
     def ensure(self, ns: Namespace) -> tuple[Collection, bool]:
         """Return a collection, and whether it had to be made. Raises `WriteError` 166 for a view."""
@@ -448,7 +457,7 @@ def check_name(ns: Namespace) -> None:
     name = ns.collection
     if not name or "$" in name or "\0" in name or name.startswith("."):
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid collection name: {name}")
-    if name.startswith("system.buckets."):
+    if name.startswith(BUCKETS):
         raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Cannot create buckets collection {ns}")
     if name.startswith("system.") and name not in _SYSTEM_NAMES and ns.db not in BUILT_IN:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid system namespace: {ns}")

@@ -136,6 +136,55 @@ def _check_transition(current: str | None, target: str) -> None:
         )
 
 
+def bucket_key(key: Mapping[str, Any], spec: Mapping[str, Any]) -> Document:
+    """Return the key of an index of measurements as that of buckets: metadata, and the ends of a field."""
+    meta = spec.get("metaField")
+    found: Document = {}
+    for name, direction in key.items():
+        first, dot, rest = name.partition(".")
+        if first == meta:
+            found[f"meta{dot}{rest}"] = direction
+        else:
+            ends = ("min", "max") if direction == 1 else ("max", "min")
+            found |= {f"control.{end}.{name}": direction for end in ends}
+    return found
+
+
+def described_buckets(series: str, uuid: Any, spec: Mapping[str, Any]) -> Document:
+    """Return the collection in which a server keeps a time series, as `listCollections` shows it."""
+    time = spec["timeField"]
+    ends = {
+        "bsonType": "object",
+        "required": [time],
+        "properties": {time: {"bsonType": "date"}},
+    }
+    control = {
+        "bsonType": "object",
+        "required": ["version", "min", "max"],
+        "properties": {
+            "version": {"bsonType": "number"},
+            "min": ends,
+            "max": ends,
+            "closed": {"bsonType": "bool"},
+        },
+    }
+    properties: Document = {
+        "_id": {"bsonType": "objectId"},
+        "control": control,
+        "data": {"bsonType": "object"},
+    }
+    if "metaField" in spec:
+        properties["meta"] = {}
+    schema = {"bsonType": "object", "required": ["_id", "control", "data"], "properties": properties}
+    validator = {"$jsonSchema": {**schema, "additionalProperties": False}}
+    return {
+        "name": f"system.buckets.{series}",
+        "type": "collection",
+        "options": {"validator": validator, "clusteredIndex": True, "timeseries": dict(spec)},
+        "info": {"readOnly": False, "uuid": uuid},
+    }
+
+
 @dataclass(slots=True)
 class Buckets:
     """The order of measurements: that of the buckets that a server would keep them in, and by time within.

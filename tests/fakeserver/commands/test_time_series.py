@@ -27,7 +27,7 @@ def series(release: str = "8.2", **spec: Any) -> Server:
 
 def options(server: Server) -> dict[str, Any]:
     """Return the time series as it is listed."""
-    (listed,) = server.run({"listCollections": 1})["cursor"]["firstBatch"]
+    (listed, _buckets) = server.run({"listCollections": 1})["cursor"]["firstBatch"]
     return dict(listed)
 
 
@@ -184,3 +184,24 @@ def test_measurements_lie_in_buckets_and_by_time_within(direction: int) -> None:
         assert [each["_id"] for each in found] == lying[::direction]
     server.fill("t", {"t": day, "m": "b", "_id": 0})
     assert [each["_id"] for each in server.documents("t")] == [0, *lying]
+
+
+def test_the_buckets_of_a_time_series_are_listed_with_its_indexes_and_hold_nothing() -> None:
+    server = series()
+    listed = server.run({"listCollections": 1, "filter": {"name": {"$regex": "buckets"}}})
+    (buckets,) = listed["cursor"]["firstBatch"]
+    assert (buckets["name"], buckets["type"]) == ("system.buckets.c", "collection")
+    assert list(buckets["options"]) == ["validator", "clusteredIndex", "timeseries"]
+    (index,) = server.run({"listIndexes": "system.buckets.c"})["cursor"]["firstBatch"]
+    assert index["key"] == {"meta": 1, "control.min.t": 1, "control.max.t": 1}
+    assert set(server.run({"dbHash": 1})["collections"]) == {"system.buckets.c"}
+    for command in ("convertToCapped", "cloneCollectionAsCapped"):
+        target = {"toCollection": "d"} if command.startswith("clone") else {}
+        with pytest.raises(CommandError) as refused:
+            server.run({command: "system.buckets.c", **target, "size": 4096})
+        assert refused.value.code == 20
+    assert server.run({"dropIndexes": "system.buckets.c", "index": "*"})["nIndexesWas"] == 1
+    assert server.run({"listIndexes": "c"})["cursor"]["firstBatch"] == []
+    server.run({"create": "system.buckets.d", "timeseries": {"timeField": "t"}})
+    names = [each["name"] for each in server.run({"listCollections": 1})["cursor"]["firstBatch"]]
+    assert names == ["c", "d", "system.buckets.c", "system.buckets.d"]
