@@ -220,8 +220,9 @@ class Buckets:
     def add(self, key: Hashable, measurement: Document) -> None:
         """Put a measurement into its bucket."""
         at = milliseconds(measurement[self.time_field])
-        has_meta = self.meta_field is not None and self.meta_field in measurement
-        begun = self.begun.setdefault(identity(measurement[self.meta_field]) if has_meta else "", [])
+        meta = self.meta_field
+        owner = "" if meta is None or meta not in measurement else identity(measurement[meta])
+        begun = self.begun.setdefault(owner, [])
         fitting = (each for each in reversed(begun[-_OPEN:]) if each[0] <= at < each[0] + self.span)
         bucket = next(fitting, None)
         if bucket is None:

@@ -384,7 +384,7 @@ DIVIDED = {"$divide": [1, 0]}
 def test_a_constant_that_fails_is_refused_before_documents_come(stage: dict[str, Any], code: int) -> None:
     server = Server()
     for explain in (True, False):
-        command = {"aggregate": "c", "pipeline": [stage], "cursor": {}, "explain": explain}
+        command: dict[str, Any] = {"aggregate": "c", "pipeline": [stage], "cursor": {}, "explain": explain}
         if code:
             assert failure(server, command).code == code
         else:
