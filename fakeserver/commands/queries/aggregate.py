@@ -197,9 +197,14 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     pipeline = [*stages, *pipeline]
     if collection is not None and "clusteredIndex" in collection.options:
         pipeline = _in_order_of_ids(pipeline, backwards=request.get("hint") == {NATURAL: -1})
-    documents = engine.aggregate(source, pipeline, options=options, documents=unstored)
-    known = {**(options.let or {}), **options.builtins()}
-    check_constants(pipeline, Scope(variables=known, release=options.release))
+    scope = Scope(variables={**(options.let or {}), **options.builtins()}, release=options.release)
+    try:
+        documents = engine.aggregate(source, pipeline, options=options, documents=unstored)
+    except CommandError as error:
+        if error.executing:
+            check_constants(pipeline, scope)  # what a server had met before the first document
+        raise
+    check_constants(pipeline, scope)
     return documents
 
 

@@ -237,16 +237,24 @@ def check_constants(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> None
 
     Raises `CommandError` as these fail, such as a division of constants by zero.
     """
-    for stage in pipeline:
-        for name, argument in stage.items():
-            if name == "$group" and isinstance(argument, dict):
-                _check_constant(argument.get("_id"), scope)
-                for each in argument.values():
-                    _check_constant([*each.values()] if isinstance(each, dict) else each, scope)
-            elif name == "$match" and isinstance(argument, dict):
-                _check_constant(argument.get("$expr"), scope)
-            elif name in _COMPUTING:
-                _check_constant(argument, scope)
+    try:
+        for stage in pipeline:
+            for name, argument in stage.items():
+                _check_constants_of(name, argument, scope)
+    except CommandError as error:
+        error.executing = True
+        raise error.during("Failed to optimize pipeline") from None
+
+
+def _check_constants_of(name: str, argument: Any, scope: Scope) -> None:
+    if name == "$group" and isinstance(argument, dict):
+        _check_constant(argument.get("_id"), scope)
+        for each in argument.values():
+            _check_constant([*each.values()] if isinstance(each, dict) else each, scope)
+    elif name == "$match" and isinstance(argument, dict):
+        _check_constant(argument.get("$expr"), scope)
+    elif name in _COMPUTING:
+        _check_constant(argument, scope)
 
 
 _COMPUTING: Final = frozenset({"$project", "$addFields", "$set", "$replaceRoot", "$replaceWith"})

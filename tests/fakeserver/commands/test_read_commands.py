@@ -743,3 +743,15 @@ def test_a_modification_that_meets_a_unique_key_names_the_step() -> None:
         server.run(command)
     assert failed.value.message.startswith("Plan executor error during findAndModify :: caused by :: E11000 ")
     assert failed.value.extra["keyPattern"] == {"x": 1}
+
+
+@pytest.mark.parametrize("documents", [[], [{"_id": 1}]], ids=["no documents", "a document"])
+def test_a_constant_that_fails_fails_the_optimizer(documents: list[dict[str, Any]]) -> None:
+    server = Server()
+    server.run({"create": "c"})
+    for document in documents:
+        server.fill("c", document)
+    stage = {"$set": {"y": {"$toLower": {"$substrBytes": ["abc", 0, "x"]}}}}
+    with pytest.raises(CommandError) as failed:
+        server.run({"aggregate": "c", "pipeline": [stage], "cursor": {}})
+    assert failed.value.message.startswith("Failed to optimize pipeline :: caused by :: ")
