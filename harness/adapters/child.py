@@ -145,7 +145,10 @@ class Child:
                 line = request(number, method, on, params)
                 if self.dialogue is not None:
                     self.dialogue.hear(REQUEST, line, self._sent[number])
-                await self._send(line)
+                assert self._process.stdin is not None
+                with suppress(BrokenPipeError, ConnectionResetError):  # the end of its output says more
+                    self._process.stdin.write(line)
+                    await self._process.stdin.drain()
                 return await waiting
         except TimeoutError:
             raise self.lose(
@@ -192,12 +195,6 @@ class Child:
         await asyncio.wait({self._reading, self._listening})
         leaving.AT_ONCE.discard(self._kill)
 
-    async def _send(self, line: bytes) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError, ConnectionResetError):  # the end of its output says more
-            self._process.stdin.write(line)
-            await self._process.stdin.drain()
-
     async def _read(self) -> None:
         assert self._process.stdout is not None
         try:
@@ -217,7 +214,18 @@ class Child:
             raise AdapterProtocolError(f"the adapter's output ended within a line: {shown(line)}")
         said, now = message(line), self.clock.now()
         if isinstance(said, Answer):
-            self._take_answer(said, now)
+            # Hand an answer to whoever waits for it.
+            sent = self._sent.pop(said.id, None)
+            if said.clock is not None and sent is not None:
+                self._offset.measure(said.clock, sent=sent, received=now)
+            if not 0 < said.id <= self._last:
+                raise AdapterProtocolError(f"the adapter answered request {said.id}, which was never made")
+            if (waiting := self._waiting.get(said.id)) is not None and not waiting.done():
+                waiting.set_result(said)
+            elif said.id not in self._owed:
+                raise AdapterProtocolError(f"the adapter answered request {said.id} again")
+            else:
+                self._owed.remove(said.id)
         else:
             self.said(said, self._instant_of(said, now))
 
@@ -230,20 +238,6 @@ class Child:
                 f"the adapter gave {said.kind} an instant ('at'), but none of its answers a 'clock' before"
             )
         return self._offset.instant(said.at, received=now)
-
-    def _take_answer(self, said: Answer, now: float) -> None:
-        """Hand an answer to whoever waits for it. Raises `AdapterProtocolError` for one that is not due."""
-        sent = self._sent.pop(said.id, None)
-        if said.clock is not None and sent is not None:
-            self._offset.measure(said.clock, sent=sent, received=now)
-        if not 0 < said.id <= self._last:
-            raise AdapterProtocolError(f"the adapter answered request {said.id}, which was never made")
-        if (waiting := self._waiting.get(said.id)) is not None and not waiting.done():
-            waiting.set_result(said)
-        elif said.id not in self._owed:
-            raise AdapterProtocolError(f"the adapter answered request {said.id} again")
-        else:
-            self._owed.remove(said.id)
 
     async def _bury(self) -> None:
         """Say how the process ended, which it does soon after its output, or is made to."""

@@ -126,7 +126,15 @@ def message(line: bytes) -> Message:
         return Observed(event["client"], event["kind"], event["fields"], None if at is None else float(at))
     if "callback" in document:
         return CallbackDue(int(document["callback"]))
-    return _answer(document)
+    number, clock = int(document["id"]), document.get("clock")
+    clock = None if clock is None else float(clock)
+    if "error" in document:
+        return Answer(number, error=error_report(document["error"]), clock=clock)
+    if "unsupported" in document:
+        return Answer(number, unsupported=document["unsupported"], clock=clock)
+    if "entity" in document:
+        return Answer(number, entity=True, clock=clock)
+    return Answer(number, document["result"], clock=clock)
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
@@ -170,18 +178,6 @@ def shown(line: bytes) -> str:
     """Return a line as a reason quotes it."""
     text = line.decode(errors="replace").rstrip("\n")
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
-
-
-def _answer(document: Mapping[str, Any]) -> Answer:
-    number, clock = int(document["id"]), document.get("clock")
-    clock = None if clock is None else float(clock)
-    if "error" in document:
-        return Answer(number, error=error_report(document["error"]), clock=clock)
-    if "unsupported" in document:
-        return Answer(number, unsupported=document["unsupported"], clock=clock)
-    if "entity" in document:
-        return Answer(number, entity=True, clock=clock)
-    return Answer(number, document["result"], clock=clock)
 
 
 def error_report(error: Mapping[str, Any]) -> ErrorReport:

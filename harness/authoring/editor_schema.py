@@ -34,26 +34,21 @@ _NESTED: Final[Mapping[str, Any]] = {
 """Arguments that are parts of a scenario themselves."""
 
 
-def _definitions() -> dict[str, Any]:
-    """Return the parts that stand in several places."""
+def editor_schema(minor: int = MINOR_MAX) -> dict[str, Any]:
+    """Return the schema of version 1.`minor` for editors."""
+    schema = _described(file_schema(minor), ())
     codes = [
         {"const": int(code), "description": code.code_name}
         for code in sorted(ErrorCode)
         if code is not ErrorCode.OK
     ]
-    return {
+    schema["definitions"] |= {
         "commandName": {"anyOf": [{"enum": sorted(all_commands())}, {"type": "string"}]},
         "createdEntity": _described(part_schema("entity"), ("createEntities",)),
         "errorCode": {"anyOf": [*codes, {"type": ["integer", "object"]}]},
         "failPoint": _fail_point(),
         "label": {"type": "string", "examples": [label.value for label in Label]},
     }
-
-
-def editor_schema(minor: int = MINOR_MAX) -> dict[str, Any]:
-    """Return the schema of version 1.`minor` for editors."""
-    schema = _described(file_schema(minor), ())
-    schema["definitions"] |= _definitions()
     operation = schema["properties"]["tests"]["items"]["properties"]["operations"]["items"]
     operation["properties"]["name"] |= {"enum": sorted({name for _, name in OPERATIONS})}
     operation["allOf"] = [*operation.get("allOf", ()), *_arguments()]

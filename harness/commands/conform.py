@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from harness.adapters.registry import DriverEntry
     from harness.deployments.external import ExternalUris
     from harness.running.expectations import Expectations
-    from harness.running.plan import Time
 
 
 _DONE: Final = (
@@ -358,11 +357,12 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
             f"--loop-seconds {loop_seconds:g} must be less than --case-timeout, which is {case_timeout:g}s:"
             " a case whose loop takes so long counts as hung"
         )
+    can = uris is None and all(info.virtual_time for info in infos.values())
     return Settings(
         uri=uris.uri if uris else "",
         uri_multi=uris.uri_multi if uris else "",
         server_scenario=options.server_scenario or "",
-        time=_time(options, infos, uris),
+        time="virtual" if options.time == "virtual" or (options.time is None and can) else "real",
         seed=options.seed,
         case_timeout=case_timeout,
         loop_iterations=options.loop_iterations,
@@ -375,12 +375,6 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
         trace=trace_of(options.trace_adapter, infos),
         detail="all" if options.results or options.html else "failures",
     )
-
-
-def _time(options: Options, infos: Mapping[str, DriverEntry], uris: ExternalUris | None) -> Time:
-    """Return the clock that a command line names, or else virtual time where all that takes part can."""
-    can = uris is None and all(info.virtual_time for info in infos.values())
-    return "virtual" if options.time == "virtual" or (options.time is None and can) else "real"
 
 
 def _is_users(expectations: Path | None) -> bool:

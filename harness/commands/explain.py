@@ -35,14 +35,13 @@ from harness.report.fitting import echo
 from harness.report.outputs import result_files
 from harness.report.progress import work
 from harness.running import interruption
-from harness.running.last_failed import FailedCase, failed_cases
+from harness.running.last_failed import failed_cases
 from harness.running.plan import Settings, left_out, loaded, plan
 from harness.running.result import ExitCode, ResultStatus
 from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from harness.formats.case import AnyCase
@@ -188,29 +187,21 @@ def _last_failed(adapter: str, edition: str | None, target: str) -> _Asked:
         drivers = ", ".join(dict.fromkeys(case.adapter for case in known))
         why = f"those that failed are of {drivers}: name its --adapter" if drivers else "no case failed"
         raise click.ClickException(f"--last-failed: {why}")
-    _list(mine[1:])
-    first = mine[0]
-    return _Asked(
-        _found(first),
-        adapter if is_chosen["adapter"] else first.adapter,
-        edition or first.edition,
-        target if is_chosen["topology"] or is_chosen["profiles"] else first.topology,
-    )
-
-
-def _list(others: Sequence[FailedCase]) -> None:
-    """Name the other cases that failed."""
+    others = mine[1:]
     if others:
         click.echo(f"--last-failed: the first of {len(others) + 1} cases; the others are", err=True)
     for each in others[:_LISTED]:
         click.echo(f"  {each.id}  [{each.adapter}, {each.topology}]", err=True)
     if len(others) > _LISTED:
         click.echo(f"  and {len(others) - _LISTED} more", err=True)
-
-
-def _found(failed: FailedCase) -> AnyCase:
+    first = mine[0]
     with bad_input(ScenarioError):
-        case = next((each for each in loaded(str(failed.path)).cases if each.id == failed.id), None)
+        case = next((each for each in loaded(str(first.path)).cases if each.id == first.id), None)
     if case is None:
-        raise click.ClickException(f"{failed.path}: {failed.id} failed the last time, and is not there now")
-    return case
+        raise click.ClickException(f"{first.path}: {first.id} failed the last time, and is not there now")
+    return _Asked(
+        case,
+        adapter if is_chosen["adapter"] else first.adapter,
+        edition or first.edition,
+        target if is_chosen["topology"] or is_chosen["profiles"] else first.topology,
+    )

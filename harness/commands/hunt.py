@@ -102,7 +102,13 @@ def command(
         line, memory_file = shlex.join(words), given["memory"]
         remembered = {} if memory_file is None else memory.read(memory_file, line)
         known = None if file is None else invariants.read(file)
-        besides = _besides(topology, scenario, file, given["restart"])
+        # The options that make a trial what it is, but for those that nobody gave.
+        restarts = given["restart"]
+        found = [] if topology == Topology.REPLICA_SET else ["--topology", topology]
+        found += [] if scenario is None else ["--scenario", scenario]
+        found += [] if file is None else ["--invariants", str(file)]
+        found += ["--restart", str(restarts)] if restarts else []
+        besides = tuple(found)
         wishes = replace(wishes_of(given, known, remembered), besides=besides)
     programs = Programs(words)
     setting = Setting(description.started, programs, restarts=given["restart"])
@@ -119,15 +125,6 @@ def command(
     if wishes.only and not all(trial.judgement.reached for trial in report.trials):
         raise click.ClickException("a place was not reached: hunt again for the names of today's places")
     return 130 if report.interrupted else 1 if report.confirmed else 0
-
-
-def _besides(topology: str, scenario: str | None, file: Path | None, restarts: int) -> tuple[str, ...]:
-    """Return the options that make a trial what it is, but for those that nobody gave."""
-    found = [] if topology == Topology.REPLICA_SET else ["--topology", topology]
-    found += [] if scenario is None else ["--scenario", scenario]
-    found += [] if file is None else ["--invariants", str(file)]
-    found += ["--restart", str(restarts)] if restarts else []
-    return tuple(found)
 
 
 def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> None:

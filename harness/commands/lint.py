@@ -103,7 +103,9 @@ def command(
         with bad_input(BadInputError):
             files = discover(paths, servers=True)
         if fixing:
-            _fix(files, chosen)
+            with bad_input(OSError):
+                for applied in (each for path in files for each in fix_file(path, chosen)):
+                    click.echo(f"fixed: {applied}", err=True)
         cache = None if no_cache else FindingsCache(chosen)
         with work("files", len(files)) as advance:
             found = lint_files(files, chosen, cache=cache, on_checked=advance)
@@ -129,12 +131,6 @@ def _ids(texts: Iterable[str]) -> frozenset[str]:
     for name in sorted(names - ALL - READING.keys()):
         raise click.UsageError(f"there is no rule {name!r}; pushbackd lint --rules shows them")
     return names
-
-
-def _fix(files: Iterable[Path], rules: frozenset[str]) -> None:
-    with bad_input(OSError):
-        for applied in (each for path in files for each in fix_file(path, rules)):
-            click.echo(f"fixed: {applied}", err=True)
 
 
 def _lines(path: str) -> Sequence[str]:

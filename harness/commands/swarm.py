@@ -22,7 +22,6 @@ from mongowire.documents.errors import did_you_mean
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
-    from harness.authoring.swarm.work import SwarmDriver
     from harness.running.plan import Time
     from harness.running.result import ExitCode
 
@@ -110,22 +109,18 @@ def command(**options: Any) -> ExitCode:
             check_writable(options["write"])
     with bad_input(AdapterLost):
         driver = driver_of(options["adapter"], options["edition"] or "")
-    edition = _edition(driver, options["edition"])
-    return Swarming(driver, edition, _settings(driver, options), options).run()
-
-
-def _edition(driver: SwarmDriver, wanted: str | None) -> str:
-    if wanted and wanted not in driver.editions:
+    named = options["edition"]
+    if named and named not in driver.editions:
         follows = ", ".join(driver.editions)
-        raise click.UsageError(
-            f"--edition {wanted}: {driver.name} follows {follows}, which cannot be changed"
-        )
-    return wanted or driver.editions[0]
-
-
-def _settings(driver: SwarmDriver, options: dict[str, Any]) -> Settings:
+        raise click.UsageError(f"--edition {named}: {driver.name} follows {follows}, which cannot be changed")
+    edition = named or driver.editions[0]
     wanted = options["time"]
     if wanted == "virtual" and not driver.virtual_time:
         raise click.UsageError(f"--time virtual: {driver.name} runs in real time only")
     time: Time = "virtual" if driver.virtual_time and wanted != "real" else "real"
-    return Settings(time=time, case_timeout=_CASE_SECONDS[time], commands=driver.commands)
+    return Swarming(
+        driver,
+        edition,
+        Settings(time=time, case_timeout=_CASE_SECONDS[time], commands=driver.commands),
+        options,
+    ).run()

@@ -69,7 +69,19 @@ async def survey(ask: Ask, *, load_balanced: bool) -> DeploymentSurvey:
     Since 3.6 every shard is a replica set, so that a sharded cluster is not asked for its shards.
     """
     hello = await required(ask, {"hello": 1})
-    topology = _topology(hello, load_balanced=load_balanced)
+    if load_balanced:
+        topology = Topology.LOAD_BALANCED
+    elif hello.get("msg") == "isdbgrid":
+        topology = Topology.SHARDED
+    elif hello.get("isreplicaset"):
+        raise DeploymentError("the replica set of the server is not initiated yet (replSetInitiate)")
+    elif not hello.get("isWritablePrimary"):
+        raise DeploymentError(
+            f"{hello.get('me', 'the server')} takes no writes, its primary is {hello.get('primary')}:"
+            " name that one, or leave out directConnection"
+        )
+    else:
+        topology = Topology.REPLICA_SET if "setName" in hello else Topology.SINGLE
     build_info = await required(ask, {"buildInfo": 1})
     auth = await _auth(ask)
     parameters = await ask("admin", {"getParameter": "*"})
@@ -95,21 +107,6 @@ async def required(ask: Ask, command: Mapping[str, Any]) -> Mapping[str, Any]:
     if not reply.get("ok"):
         raise DeploymentError(f"the server refuses {next(iter(command))}: {reply.get('errmsg')}")
     return reply
-
-
-def _topology(hello: Mapping[str, Any], *, load_balanced: bool) -> Topology:
-    if load_balanced:
-        return Topology.LOAD_BALANCED
-    if hello.get("msg") == "isdbgrid":
-        return Topology.SHARDED
-    if hello.get("isreplicaset"):
-        raise DeploymentError("the replica set of the server is not initiated yet (replSetInitiate)")
-    if not hello.get("isWritablePrimary"):
-        raise DeploymentError(
-            f"{hello.get('me', 'the server')} takes no writes, its primary is {hello.get('primary')}:"
-            " name that one, or leave out directConnection"
-        )
-    return Topology.REPLICA_SET if "setName" in hello else Topology.SINGLE
 
 
 async def _auth(ask: Ask) -> bool:

@@ -48,7 +48,10 @@ def launch(
 
     Raises `LaunchError`, `OSError`.
     """
-    _refuse_taken(name, registry)
+    # The entry and the log of a server that runs are its own.
+    taken = registry.read(name)
+    if taken is not None and ControlClient(taken).status() is not ServerStatus.ENDED:
+        raise LaunchError(f"--id {name}: a server of this id runs; `pushbackd stop {name}` ends it")
     registry.prepare()
     path = registry.log_file(name) if log is None else log
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,13 +126,6 @@ def _environment(registry: Registry) -> dict[str, str]:
     ours = str(Path(harness.__file__).parents[1])
     path = os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
     return {**os.environ, HOME_VARIABLE: str(registry.folder), "PYTHONPATH": path}
-
-
-def _refuse_taken(name: str, registry: Registry) -> None:
-    """Raise `LaunchError` if a server of this id runs: its entry and its log are its own."""
-    entry = registry.read(name)
-    if entry is not None and ControlClient(entry).status() is not ServerStatus.ENDED:
-        raise LaunchError(f"--id {name}: a server of this id runs; `pushbackd stop {name}` ends it")
 
 
 def _clean_up(name: str, registry: Registry, process: int) -> None:

@@ -252,7 +252,15 @@ def _of_servers(records: Iterable[Record], origin: float) -> Iterator[TimelineEv
 def _of_step(step: PerformedOperation, origin: float) -> Iterator[TimelineEvent]:
     operation = step.operation
     began, ended = since(step.began, origin), step.ended
-    call = {"name": operation.name, "arguments": _readable(operation.arguments)}
+    readable: dict[str, Any] = {}
+    for name, value in operation.arguments.items():
+        if isinstance(value, ExpectedEvent):
+            readable[name] = {value.kind: dict(value.body)}
+        elif isinstance(value, Operation):
+            readable[name] = value.name
+        elif not isinstance(value, tuple):
+            readable[name] = value
+    call = {"name": operation.name, "arguments": readable}
     yield TimelineEvent(began, step.began_seq, "test", operation.object, "operation", call)
     if ended is None:
         return
@@ -264,19 +272,6 @@ def _of_step(step: PerformedOperation, origin: float) -> Iterator[TimelineEvent]
         answer["returned"] = step.result
     at = since(ended, origin)
     yield TimelineEvent(at, step.ended_seq, "test", operation.object, "operationEnded", answer)
-
-
-def _readable(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an operation's arguments as the file has them, without the operations and entities in them."""
-    readable: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if isinstance(value, ExpectedEvent):
-            readable[name] = {value.kind: dict(value.body)}
-        elif isinstance(value, Operation):
-            readable[name] = value.name
-        elif not isinstance(value, tuple):
-            readable[name] = value
-    return readable
 
 
 def since(at: float, origin: float) -> float:

@@ -180,7 +180,9 @@ class _RowReader:
         self._add(RowKind.ASK, lane, moment.about, moment, command=command)
 
     def _served(self, moment: Moment) -> None:
-        outcome = _outcome(moment)
+        # A result of an earlier version has the outcome in its text.
+        found = None if moment.outcome else _OUTCOME.search(moment.text)
+        outcome = found.group(1) if found else moment.outcome
         bad = outcome not in ("ok", "")
         command = self._by_request.get(moment.link)
         if command is None or command.name != moment.about or command.server is not None:
@@ -240,12 +242,6 @@ class _RowReader:
         row = DiagramRow(kind, lane, label, [moment], bad, command)
         self.rows.append(row)
         return row
-
-
-def _outcome(moment: Moment) -> str:
-    """Return how a server says that a command ended; a result of an earlier version has it in its text."""
-    found = None if moment.outcome else _OUTCOME.search(moment.text)
-    return found.group(1) if found else moment.outcome
 
 
 def counted(labels: Iterable[str]) -> str:

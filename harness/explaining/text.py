@@ -12,7 +12,7 @@ from bson import json_util
 from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from harness.running.result import Moment
 
@@ -95,10 +95,6 @@ def _of_pool(fields: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def _of_operation(fields: Mapping[str, Any]) -> str:
-    return f"{fields['name']} {one_line(fields['arguments'])}"
-
-
 def _of_end(fields: Mapping[str, Any]) -> str:
     if "failed" in fields:
         labels = f" [{', '.join(fields['labels'])}]" if fields["labels"] else ""
@@ -132,7 +128,7 @@ def _of_message(fields: Mapping[str, Any]) -> str:
 _FORMATTERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     **dict.fromkeys(COMMAND_EVENTS, _of_command),
     **dict.fromkeys(POOL_EVENTS, _of_pool),
-    "operation": _of_operation,
+    "operation": lambda fields: f"{fields['name']} {one_line(fields['arguments'])}",
     "operationEnded": _of_end,
     "commandFinished": _of_service,
     "failPointHit": _of_hit,
@@ -189,12 +185,12 @@ def folded(timeline: Iterable[Moment]) -> Fold:
     early = tuple(moment for moment in moments[:first] if moment.kind in _CONNECTING)
     if len(early) < _WORTH_IT:
         return Fold(moments)
-    line = early[0]._replace(kind=FOLDED, link=None, text=_counted(early))
+    sources = ", ".join(dict.fromkeys(moment.source for moment in early))
+    line = early[0]._replace(
+        kind=FOLDED,
+        link=None,
+        text=f"{len(early)} pool and connection events of {sources} before the first operation",
+    )
     left = (moment for moment in moments[:first] if moment.kind not in _CONNECTING)
     before = (*left, line)
     return Fold((*sorted(before, key=lambda moment: moment.at), *moments[first:]), early, line)
-
-
-def _counted(early: Sequence[Moment]) -> str:
-    sources = ", ".join(dict.fromkeys(moment.source for moment in early))
-    return f"{len(early)} pool and connection events of {sources} before the first operation"

@@ -228,7 +228,13 @@ class LabRun:
         for result in results:
             self._files.add(result)
         if outputs.json:
-            self._print_json(cases, not_run)
+            for case in cases:
+                click.echo(json_line(case, self._settings))
+            lines = JsonLines(sys.stdout, self._settings)
+            for result in not_run:
+                lines.result(result)
+            tally = Tally.of([*(case.result for case in cases), *not_run])
+            lines.summary(tally, unusable_files=len(self._run.complaints))
         else:
             for line in report_lines(cases, self._settings, outputs.style):
                 self._print(line)
@@ -243,18 +249,12 @@ class LabRun:
             notes = (*unusable, *notes)
             self._print(terminal.summary(Tally.of(results), self._settings, seconds=seconds, notes=notes))
         self._write_junit(cases, not_run)
-        self._write_page(cases)
+        if self._page is not None:
+            with writing(self._page):
+                created = minute_of(SystemClock().utc())
+                write_whole(self._page, page(cases, self._settings, created=created))
         if outputs.github:
             github.publish(results, self._settings, seconds=seconds, complaints=complaints, err=outputs.json)
-
-    def _print_json(self, cases: Sequence[RepeatedCase], not_run: Sequence[Result]) -> None:
-        for case in cases:
-            click.echo(json_line(case, self._settings))
-        lines = JsonLines(sys.stdout, self._settings)
-        for result in not_run:
-            lines.result(result)
-        tally = Tally.of([*(case.result for case in cases), *not_run])
-        lines.summary(tally, unusable_files=len(self._run.complaints))
 
     def _write_junit(self, cases: Sequence[RepeatedCase], not_run: Sequence[Result]) -> None:
         path = self._outputs.junit
@@ -272,12 +272,6 @@ class LabRun:
                 settings=self._settings,
                 of_case=lambda result: of_case.get(key(result), {}),
             )
-
-    def _write_page(self, cases: Sequence[RepeatedCase]) -> None:
-        if self._page is not None:
-            with writing(self._page):
-                created = minute_of(SystemClock().utc())
-                write_whole(self._page, page(cases, self._settings, created=created))
 
     def _print(self, line: str) -> None:
         echo(line, color=self._outputs.color)

@@ -136,15 +136,14 @@ class _Discovery:
                 self.topology.on_check(known.unknown(NetworkError("lost"), now=now))
         failures = phase.get("applicationErrors")
         for failure in failures.items() if failures else ():
-            self._fail(failure)
-
-    def _fail(self, failure: Marked) -> None:
-        address = failure.value["address"]
-        server = self.topology.server(address)
-        if server is None:
-            raise ScenarioError(f"no server {address} is known by now", location=failure["address"].location)
-        generation = failure.value.get("generation", server.pool.generation)
-        self.topology.on_error(address, _error(failure.value), generation)
+            address = failure.value["address"]
+            server = self.topology.server(address)
+            if server is None:
+                raise ScenarioError(
+                    f"no server {address} is known by now", location=failure["address"].location
+                )
+            generation = failure.value.get("generation", server.pool.generation)
+            self.topology.on_error(address, _error(failure.value), generation)
 
     # --- what is known ---
 
@@ -163,15 +162,14 @@ class _Discovery:
         if (compatible := outcome.get("compatible")) is not None:
             require(compatible, description.compatibility_error is None)
         for address in servers.value:
-            self._check_server(description.servers[address], servers[address])
-
-    def _check_server(self, server: ServerDescription, expected: Marked) -> None:
-        _check_known(server, expected)
-        if (error := expected.get("error")) is not None:
-            require(error, str(server.error))
-        if (pool := expected.get("pool")) is not None:
-            owner = self.topology.server(server.address)
-            require(pool, None if owner is None else {"generation": owner.pool.generation})
+            server = description.servers[address]
+            expected = servers[address]
+            _check_known(server, expected)
+            if (error := expected.get("error")) is not None:
+                require(error, str(server.error))
+            if (pool := expected.get("pool")) is not None:
+                owner = self.topology.server(server.address)
+                require(pool, None if owner is None else {"generation": owner.pool.generation})
 
     def _check_events(self, expected: Marked) -> None:
         """Compare with what was published since the last phase that asked."""

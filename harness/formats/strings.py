@@ -52,7 +52,12 @@ def _check(case: Marked, _notes: Notes) -> None:
         require(expected, bool(warnings), wanted=bool(expected.value), of=f"warnings {warnings}")
     _check_string(case, parsed, found)
     if any(name in value for name in _OF_CLIENTS):
-        _check_client(case, options)
+        if (credential := case.get("credential")) is not None:
+            _check_credential(credential, options.credential)
+        if (concern := case.get("readConcern")) is not None:
+            require(concern, options.concerns.read_concern, wanted=ReadConcern.of_document(concern.value))
+        if (concern := case.get("writeConcern")) is not None:
+            require(concern, options.concerns.write_concern, wanted=WriteConcern.of_document(concern.value))
 
 
 def _check_string(case: Marked, parsed: ParsedURI, found: Mapping[str, Any]) -> None:
@@ -70,15 +75,6 @@ def _check_string(case: Marked, parsed: ParsedURI, found: Mapping[str, Any]) -> 
                 raise ScenarioError(f"the option {name} is unknown to the driver", location=place)
             canonical = CANONICAL[name.lower()]
             require(options[name], found.get(canonical), wanted=OPTIONS[canonical][0](value))
-
-
-def _check_client(case: Marked, options: ClientOptions) -> None:
-    if (credential := case.get("credential")) is not None:
-        _check_credential(credential, options.credential)
-    if (concern := case.get("readConcern")) is not None:
-        require(concern, options.concerns.read_concern, wanted=ReadConcern.of_document(concern.value))
-    if (concern := case.get("writeConcern")) is not None:
-        require(concern, options.concerns.write_concern, wanted=WriteConcern.of_document(concern.value))
 
 
 def _check_credential(expected: Marked, found: Any) -> None:

@@ -68,17 +68,15 @@ def _next(text: str, path: Path, rules: frozenset[str]) -> tuple[str, AppliedFix
     for finding in findings:
         for start, end, word in _replacements(finding, text):
             edited = text[:start] + word + text[end:]
-            if _is_better(findings, finding, lint_text(edited, path, rules)):
+            after = lint_text(edited, path, rules)
+            same = [each for each in after if (each.rule, each.message) == (finding.rule, finding.message)]
+            known = [
+                each for each in findings if (each.rule, each.message) == (finding.rule, finding.message)
+            ]
+            if len(same) < len(known) and all(each.rule != "syntax" for each in after):
                 line = text.count("\n", 0, start) + 1
                 return edited, AppliedFix(path, line, text[start:end].strip(), word or "(removed)")
     return None
-
-
-def _is_better(before: Sequence[Finding], fixed: Finding, after: Sequence[Finding]) -> bool:
-    """Return whether a finding is gone, and the file is still one that can be read."""
-    same = [each for each in after if (each.rule, each.message) == (fixed.rule, fixed.message)]
-    known = [each for each in before if (each.rule, each.message) == (fixed.rule, fixed.message)]
-    return len(same) < len(known) and all(each.rule != "syntax" for each in after)
 
 
 def _replacements(finding: Finding, text: str) -> Iterator[tuple[int, int, str]]:
@@ -87,7 +85,8 @@ def _replacements(finding: Finding, text: str) -> Iterator[tuple[int, int, str]]
         if declared := _SCHEMA_VERSION.search(text):
             yield *declared.span("version"), f'"{version[1]}"'
         return
-    start = _offset(text, finding.line, finding.column)
+    lines = text.splitlines(keepends=True)
+    start = sum(map(len, lines[: finding.line - 1])) + finding.column - 1
     if finding.rule == "unused-anchor":
         if anchor := _ANCHOR.match(text, start):
             yield *anchor.span(), ""
@@ -97,9 +96,3 @@ def _replacements(finding: Finding, text: str) -> Iterator[tuple[int, int, str]]
     word = _WORD.match(text, quoted)
     if meant and word and is_slip(word[0], meant):
         yield *word.span(), meant
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    """Return the place of a line and a column in a text."""
-    lines = text.splitlines(keepends=True)
-    return sum(map(len, lines[: line - 1])) + column - 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from harness.overload.plan import Plan
     from harness.overload.policy import Policy
-    from harness.overload.trial import Capacity, LoadWindow
+    from harness.overload.trial import Capacity
 
 _LIMITED_TO: Final = 0.9
 """The rate of the fixed limit, as a part of the capacity."""
@@ -150,8 +150,7 @@ def panel(seconds: float) -> Panel:
 
 
 def _goodput(defence: Defence, plan: Plan, able: Capacity) -> list[tuple[float, float]]:
-    return [(each.end, each.goodput) for each in _windows(defence, plan, able)]
-
-
-def _windows(defence: Defence, plan: Plan, able: Capacity) -> Sequence[LoadWindow]:
-    return list(play(_trial(defence, plan, able), live=False).windows(_DRAWN_WINDOW_SECONDS))
+    return [
+        (each.end, each.goodput)
+        for each in play(_trial(defence, plan, able), live=False).windows(_DRAWN_WINDOW_SECONDS)
+    ]

@@ -49,7 +49,11 @@ def run(port: int, seconds: float | None, *, open_page: bool) -> None:
             page = cluster.serve_ui(port).page
             shop = Shop(cluster.uri)
             with shop.open(), suppress(interruption.Interrupted):
-                _introduce(page, cluster.uri)
+                click.echo(f"A shop orders from {cluster.uri}")
+                click.echo(f"Live page: {page}\n\nOn the page, click")
+                for number, each in enumerate(_TO_CLICK, 1):
+                    echo(f"  {number}. {each}")
+                click.echo("\nCtrl-C ends it.\n")
                 if open_page:
                     click.launch(page)
                 _watch(shop, record.totals, seconds)
@@ -61,14 +65,6 @@ def run(port: int, seconds: float | None, *, open_page: bool) -> None:
     for line in aligned(rows, columns(), words=1) if rows else ():
         click.echo(line)
     click.echo(f"{shop.orders} orders, {shop.failures.total()} failed{f': {kinds}' if kinds else ''}")
-
-
-def _introduce(page: str, uri: str) -> None:
-    click.echo(f"A shop orders from {uri}")
-    click.echo(f"Live page: {page}\n\nOn the page, click")
-    for number, each in enumerate(_TO_CLICK, 1):
-        echo(f"  {number}. {each}")
-    click.echo("\nCtrl-C ends it.\n")
 
 
 def _watch(shop: Shop, totals: OperationTotals, seconds: float | None) -> None:

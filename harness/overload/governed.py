@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from harness.overload.plan import Plan
-    from harness.overload.trial import Capacity
 
 _CALM: Final = 0.5
 _BUSY: Final = 3
@@ -34,18 +33,6 @@ def _plans(per_second: float, seconds: float) -> tuple[Plan, ...]:
     )
 
 
-def _measure(plan: Plan, policy: str, able: Capacity, *, live: bool) -> dict[str, Any]:
-    came = play(Trial(plan=plan, policy=POLICIES[policy], capacity=able), live=live)
-    busy_until = plan.seconds * (3 / 4 if plan.name == "spike" else 1)
-    last = busy_until - plan.seconds / 8
-    return {
-        "plan": plan.name,
-        "policy": policy,
-        "of_possible": came.held(),
-        "at_last": came.held(last, busy_until),
-    }
-
-
 def trials(*, live: bool) -> int:
     """Return how many trials `report` runs."""
     return len(POLICIES) * len(_plans(capacity(live=live).per_second, 1.0))
@@ -60,7 +47,17 @@ def report(*, seconds: float, live: bool, on_trial: Callable[[], object] = lambd
     rows = []
     for policy in POLICIES:
         for plan in _plans(able.per_second, seconds):
-            rows.append(_measure(plan, policy, able, live=live))
+            came = play(Trial(plan=plan, policy=POLICIES[policy], capacity=able), live=live)
+            busy_until = plan.seconds * (3 / 4 if plan.name == "spike" else 1)
+            last = busy_until - plan.seconds / 8
+            rows.append(
+                {
+                    "plan": plan.name,
+                    "policy": policy,
+                    "of_possible": came.held(),
+                    "at_last": came.held(last, busy_until),
+                }
+            )
             on_trial()
     return {"live": live, "seconds": seconds, "capacity": able.per_second, "trials": rows}
 

@@ -47,7 +47,13 @@ class Scale:
     def ticks(self, about: int = 4) -> list[float]:
         """Return round values from end to end: some `about` of them, or powers of ten."""
         if self.kind == "linear":
-            return self._round_values(about)
+            rough = (self.most - self.least) / about
+            power = 10.0 ** math.floor(math.log10(rough))
+            step = next(each * power for each in _STEPS if each * power >= rough * (1 - _TINY))
+            first = math.ceil(self.least / step - _TINY)
+            return [
+                round(number * step, 10) for number in range(first, math.floor(self.most / step + _TINY) + 1)
+            ]
         first = math.ceil(math.log10(max(self.least, _TINY if self.kind == "log" else 1.0)) - _TINY)
         last = math.floor(math.log10(self.most) + _TINY)
         apart = max(1, math.ceil((last - first) / _MOST_DECADES))
@@ -60,13 +66,6 @@ class Scale:
         if self.kind == "symlog":
             return value if value <= 1 else 1 + math.log10(value)
         return math.log10(max(value, self.least, _TINY))
-
-    def _round_values(self, about: int) -> list[float]:
-        rough = (self.most - self.least) / about
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(each * power for each in _STEPS if each * power >= rough * (1 - _TINY))
-        first = math.ceil(self.least / step - _TINY)
-        return [round(number * step, 10) for number in range(first, math.floor(self.most / step + _TINY) + 1)]
 
 
 def written(value: float) -> str:
@@ -256,7 +255,10 @@ def _told(line: Line) -> str:
 
 def _lines(panel: Panel) -> _Drawn:
     head, top = _head(panel.title, panel.y, _legend_of(panel))
-    x = _x_scale(panel)
+    values = [at for line in panel.lines for at, _ in line.points]
+    most = max(values, default=1.0) if panel.x_most is None else panel.x_most
+    least = min(values, default=0.0) if panel.x_kind == "log" else panel.x_least
+    x = around(values, panel.x_kind, least=least, most=most)
     strip, rows = _strip(panel, x)
     top += rows * _STRIP_ROW + 6
     y = around(
@@ -279,13 +281,6 @@ def _lines(panel: Panel) -> _Drawn:
         )
     )
     return _Drawn(body, top + _PLOT + _BELOW)
-
-
-def _x_scale(panel: Panel) -> Scale:
-    values = [at for line in panel.lines for at, _ in line.points]
-    most = max(values, default=1.0) if panel.x_most is None else panel.x_most
-    least = min(values, default=0.0) if panel.x_kind == "log" else panel.x_least
-    return around(values, panel.x_kind, least=least, most=most)
 
 
 class _Plot:

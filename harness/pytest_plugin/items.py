@@ -74,7 +74,15 @@ class PluginSession:
 
     def runs(self) -> Iterator[tuple[dict[str, str], Settings]]:
         """Yield the drivers (with their editions) and the settings of each kind of time."""
-        infos = self._drivers()
+        # Adapters of the user's introduce themselves once.
+        if self._infos is None:
+            texts = self.options.values("adapter")
+            _chosen("adapter", texts, [*DRIVERS, *filter(is_driver, texts)])
+            try:
+                self._infos = drivers(texts)
+            except AdapterLost as lost:
+                raise pytest.UsageError(f"pushbackd adapter: {lost}") from lost
+        infos = self._infos
         editions = _chosen("edition", self.options.values("edition"), EDITIONS)
         commands = tuple((name, info.command) for name, info in infos.items() if info.command)
         told = tuple((name, info.version) for name, info in infos.items() if info.version)
@@ -94,17 +102,6 @@ class PluginSession:
                     suited,
                     replace(settings, uri=uris.uri, uri_multi=uris.uri_multi) if uris else settings,
                 )
-
-    def _drivers(self) -> Mapping[str, DriverEntry]:
-        """Return the chosen drivers by name; adapters of the user's introduce themselves once."""
-        if self._infos is None:
-            texts = self.options.values("adapter")
-            _chosen("adapter", texts, [*DRIVERS, *filter(is_driver, texts)])
-            try:
-                self._infos = drivers(texts)
-            except AdapterLost as lost:
-                raise pytest.UsageError(f"pushbackd adapter: {lost}") from lost
-        return self._infos
 
     def expectations(self, adapter: str) -> Expectations:
         """Return what an adapter is known to fail."""

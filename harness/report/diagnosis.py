@@ -84,7 +84,14 @@ def behaves_like(
     that was found decides, then its rule, then the fewer cases.
     """
     drivers = wrong_drivers() if catalogue is None else catalogue
-    red, green = _colors(results, frozenset(case for driver in drivers for case in driver.fails))
+    telling = frozenset(case for driver in drivers for case in driver.fails)
+    red, green = set[str](), set[str]()
+    for result in results:
+        if result.status is ResultStatus.FAILED and not result.is_error:
+            red.add(result.id)
+        elif result.status in (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS):
+            green.add(result.id)
+    red, green = red & telling, (green - red) & telling
     ran = red | green
     causes = {result.cause for result in results}
     rules = {rule for result in results for rule in result.rules}
@@ -102,17 +109,6 @@ def behaves_like(
         chosen.append(Likeness(best, tuple(driver for driver in same if driver is not best)))
         red -= explained
     return tuple(chosen)
-
-
-def _colors(results: Iterable[Result], telling: frozenset[str]) -> tuple[set[str], set[str]]:
-    """Return the cases that failed anywhere and those that passed everywhere, of those that tell anything."""
-    red, green = set[str](), set[str]()
-    for result in results:
-        if result.status is ResultStatus.FAILED and not result.is_error:
-            red.add(result.id)
-        elif result.status in (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS):
-            green.add(result.id)
-    return red & telling, (green - red) & telling
 
 
 def _gain(driver: WrongDriver, red: set[str], green: set[str]) -> int:

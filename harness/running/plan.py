@@ -263,7 +263,13 @@ def _backoff(case: Case) -> int:
     """Return a guess at the milliseconds that a driver waits before the retries that fail points cause."""
     waits = always = 0
     for operation in case.operations:
-        refusals = _refusals(operation)
+        fail_point = operation.arguments.get("failPoint")
+        data = fail_point.get("data") if isinstance(fail_point, dict) else None
+        labels = data.get("errorLabels") if isinstance(data, dict) else None
+        if not isinstance(labels, list) or "SystemOverloadedError" not in labels:
+            refusals = 0
+        else:
+            refusals = min(_MOST_RETRIES, _times(operation, _MOST_RETRIES))
         if refusals and _is_always_on(operation):
             always = _mean_backoff(refusals)
         elif refusals:
@@ -274,16 +280,6 @@ def _backoff(case: Case) -> int:
         elif operation.object != "testRunner":
             waits += always
     return waits
-
-
-def _refusals(operation: Operation) -> int:
-    """Return how many attempts a fail point refuses with overload that a driver retries."""
-    fail_point = operation.arguments.get("failPoint")
-    data = fail_point.get("data") if isinstance(fail_point, dict) else None
-    labels = data.get("errorLabels") if isinstance(data, dict) else None
-    if not isinstance(labels, list) or "SystemOverloadedError" not in labels:
-        return 0
-    return min(_MOST_RETRIES, _times(operation, _MOST_RETRIES))
 
 
 def _mean_backoff(retries: int) -> int:

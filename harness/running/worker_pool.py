@@ -248,7 +248,10 @@ class _Worker:
         except TimeoutError:
             raise WorkerLostError(f"the worker was ended: no result after {watchdog:g} seconds") from None
         if not answer.endswith(b"\n"):
-            raise WorkerLostError(await self._obituary())
+            code = await self._process.wait()
+            await self._listening
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise WorkerLostError(f"the worker died ({how})\n{self._stderr_tail}".strip())
         return Result.from_dict(json.loads(answer))
 
     def interrupt(self) -> None:
@@ -283,9 +286,3 @@ class _Worker:
         assert self._process.stderr is not None
         while chunk := await self._process.stderr.read(65536):
             self._stderr_tail = (self._stderr_tail + chunk.decode(errors="replace"))[-_TAIL:]
-
-    async def _obituary(self) -> str:
-        code = await self._process.wait()
-        await self._listening
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"the worker died ({how})\n{self._stderr_tail}".strip()

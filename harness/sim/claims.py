@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     """What all clients do, or what each share of them does."""
     from collections.abc import Sequence
 
-    from harness.overload.policy.policies import Policy, Settings
+    from harness.overload.policy.policies import Policy
     from harness.sim.fleet import Engine
     from harness.sim.fleet.columns import FleetWorld
     from harness.sim.fleet.outcome import FleetOutcome
@@ -560,7 +560,16 @@ class SimulatedGovernor:
         before, self._reading = self._reading, _reading(world)
         sample = None if before is None else self._reading.since(before)
         if sample is not None:
-            _set(world, self._policy.decide(sample, self._reading.uptime))
+            settings = self._policy.decide(sample, self._reading.uptime)
+            parameters, reals = settings.parameters(), world.reals
+            reals[c.REQUEST_RATE] = float(settings.request_rate)
+            reals[c.REQUEST_BURST] = (
+                settings.request_rate * parameters["ingressRequestAdmissionBurstCapacitySecs"]
+            )
+            if settings.connection_rate is not None:
+                burst = parameters["ingressConnectionEstablishmentBurstCapacitySecs"]
+                reals[c.CONNECTION_RATE] = float(settings.connection_rate)
+                reals[c.CONNECTION_BURST] = settings.connection_rate * burst
 
 
 def _reading(world: FleetWorld) -> Reading:
@@ -584,17 +593,6 @@ def _total(world: FleetWorld, place: int) -> int:
     numbers = world.numbers
     begin = int(numbers[c.WINDOWS_AT]) + place
     return sum(int(numbers[begin + row * c.COUNTED]) for row in range(int(numbers[c.WINDOWS])))
-
-
-def _set(world: FleetWorld, settings: Settings) -> None:
-    """Set the limits as the server would that got these parameters."""
-    parameters, reals = settings.parameters(), world.reals
-    reals[c.REQUEST_RATE] = float(settings.request_rate)
-    reals[c.REQUEST_BURST] = settings.request_rate * parameters["ingressRequestAdmissionBurstCapacitySecs"]
-    if settings.connection_rate is not None:
-        burst = parameters["ingressConnectionEstablishmentBurstCapacitySecs"]
-        reals[c.CONNECTION_RATE] = float(settings.connection_rate)
-        reals[c.CONNECTION_BURST] = settings.connection_rate * burst
 
 
 # The figure of a claim, goodput and attempts over time with a line for each side; and its page.

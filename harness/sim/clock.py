@@ -150,15 +150,11 @@ class VirtualLoop(BaseEventLoop):
         """Turn once more at this instant. Raises `Spinning` when there is no end to it."""
         self._turns += 1
         if self._turns > MOST_TURNS - _WATCHED_TURNS:
-            self._take_down()
-
-    def _take_down(self) -> None:
-        """Note what is about to be called, and name it when there have been too many turns."""
-        due = [timer for when, _, timer in self._scheduled if when <= self._virtual_now]
-        self._called.update(_caller(handle) for handle in (*self._ready, *due) if not handle.cancelled())
-        if self._turns >= MOST_TURNS:
-            called, self._turns, self._called = self._called, 0, Counter()
-            raise Spinning(_who_spins(self.time(), called))
+            due = [timer for when, _, timer in self._scheduled if when <= self._virtual_now]
+            self._called.update(_caller(handle) for handle in (*self._ready, *due) if not handle.cancelled())
+            if self._turns >= MOST_TURNS:
+                called, self._turns, self._called = self._called, 0, Counter()
+                raise Spinning(_who_spins(self.time(), called))
 
     def _set_resolution(self) -> None:
         # The loop calls timers earlier than `time() + _clock_resolution`: one step of the float, so that

@@ -319,7 +319,13 @@ class _ProtocolSession:
             return Verdict(part, Holds.NOT_DECLARED, answer.unsupported)
         if judge(answer):
             return Verdict(part, Holds.OK)
-        return Verdict(part, Holds.FAILED, expected=expected, got=_said(answer))
+        if answer.error is not None:
+            said = f"error: {lines.error_document(answer.error)}"
+        elif answer.unsupported is not None:
+            said = f"unsupported: {answer.unsupported!r}"
+        else:
+            said = _ENTITY if answer.entity else f"result: {answer.result!r}"
+        return Verdict(part, Holds.FAILED, expected=expected, got=said)
 
 
 Judge: TypeAlias = Callable[[Answer], bool]
@@ -387,15 +393,6 @@ def _server_error(answer: Answer) -> bool:
 
 def _client_error(answer: Answer) -> bool:
     return answer.error is not None and answer.error.is_client_error
-
-
-def _said(answer: Answer) -> str:
-    """Return an answer as the adapter gave it, in short."""
-    if answer.error is not None:
-        return f"error: {lines.error_document(answer.error)}"
-    if answer.unsupported is not None:
-        return f"unsupported: {answer.unsupported!r}"
-    return _ENTITY if answer.entity else f"result: {answer.result!r}"
 
 
 async def _bad_input(program: Program) -> Verdict:

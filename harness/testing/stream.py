@@ -10,7 +10,7 @@ from harness.testing.peers import PATIENCE, connected, read_exactly, read_to_end
 
 if TYPE_CHECKING:
     from harness.testing.worlds import Run
-    from mongowire.ports import Clock, Network, Stream
+    from mongowire.ports import Clock, Network
 
 _LARGE = bytes(range(256)) * 4096 * 16
 
@@ -76,14 +76,10 @@ async def _writing_to_a_peer_who_has_gone_fails_in_the_end(clock: Clock, network
     async with connected(clock, network) as (client, server):
         await server.aclose()
         with raises(OSError, match=r"reset|closed"):
-            await _write_until_it_fails(clock, client)
-
-
-async def _write_until_it_fails(clock: Clock, stream: Stream) -> None:
-    deadline = clock.now() + PATIENCE
-    while clock.now() < deadline:
-        await stream.write(b"is anybody there?")
-        await clock.sleep_until(clock.now() + 0.001)
+            deadline = clock.now() + PATIENCE
+            while clock.now() < deadline:
+                await client.write(b"is anybody there?")
+                await clock.sleep_until(clock.now() + 0.001)
 
 
 async def _a_writer_waits_for_a_reader_who_is_slow(clock: Clock, network: Network) -> None:

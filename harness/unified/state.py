@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from harness.unified.deployment import Deployment
-    from harness.unified.model import Case, CollectionData
+    from harness.unified.model import Case
     from harness.unified.operations.spec import Context
 
 _MAJORITY: Final = {"writeConcern": {"w": "majority"}}
@@ -34,7 +34,15 @@ async def set_up(context: Context) -> None:
     """Put every collection of `initialData` into its state, and prepare a sharded cluster."""
     for data in context.case.initial_data:
         try:
-            await _fill(context, data)
+            name, database = data.collection_name, data.database_name
+            refuse_placeholders([data.create_options, *data.documents])
+            await _admin(context, database, {"drop": name, **_MAJORITY}, tolerated=(_NAMESPACE_NOT_FOUND,))
+            if data.create_options is not None or not data.documents:
+                await _admin(context, database, {"create": name, **(data.create_options or {}), **_MAJORITY})
+            if data.documents:
+                await _admin(
+                    context, database, {"insert": name, "documents": list(data.documents), **_MAJORITY}
+                )
         except ScenarioError as error:
             raise error.at(data.location) from error
     if not context.deployment.topology.has_mongos or not starts_transaction(context.case):
@@ -50,16 +58,6 @@ async def set_up(context: Context) -> None:
         for address in context.deployment.addresses:
             command = {"distinct": data.collection_name, "key": "_id"}
             await context.deployment.admin(data.database_name, command, address=address)
-
-
-async def _fill(context: Context, data: CollectionData) -> None:
-    name, database = data.collection_name, data.database_name
-    refuse_placeholders([data.create_options, *data.documents])
-    await _admin(context, database, {"drop": name, **_MAJORITY}, tolerated=(_NAMESPACE_NOT_FOUND,))
-    if data.create_options is not None or not data.documents:
-        await _admin(context, database, {"create": name, **(data.create_options or {}), **_MAJORITY})
-    if data.documents:
-        await _admin(context, database, {"insert": name, "documents": list(data.documents), **_MAJORITY})
 
 
 async def _admin(

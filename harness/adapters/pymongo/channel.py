@@ -115,11 +115,6 @@ async def resolved(uri: str) -> str:
             found = await parse_uri(uri, connect_timeout=float(DEFAULTS["connecttimeoutms"]) / 1000)
     except (PyMongoError, UserWarning, ValueError) as error:
         raise ChannelError(_sentence(error)) from error
-    return _with_records(string, found)
-
-
-def _with_records(string: ConnectionString, found: Mapping[str, Any]) -> str:
-    """Return a string with what the records of its host say."""
     hosts = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in found["nodelist"]]
     from_dns = {name: found["options"].get(name) for name in ("authSource", "replicaSet", "loadBalanced")}
     added = {

@@ -166,7 +166,10 @@ class ReferenceAdapter:
         """Run an operation through the table."""
         kind, operation = invocation.kind, invocation.operation
         if kind is EntityKind.POOL:
-            return await self._call_pool(invocation)
+            try:
+                return await POOL[invocation.operation](invocation.target.pool, invocation.arguments)
+            except DRIVER_ERRORS as error:
+                raise OperationFailed(report(error)) from error
         run = (BUCKET if kind is EntityKind.BUCKET else OPERATIONS.get(kind, {})).get(operation)
         if run is None:
             raise UnsupportedOperation(f"the reference driver has no {operation} on a {kind.value}")
@@ -174,12 +177,6 @@ class ReferenceAdapter:
             invocation = replace(invocation, target=invocation.target.client)
         try:
             return await run(invocation)
-        except DRIVER_ERRORS as error:
-            raise OperationFailed(report(error)) from error
-
-    async def _call_pool(self, invocation: Invocation[PoolHandle]) -> Any:
-        try:
-            return await POOL[invocation.operation](invocation.target.pool, invocation.arguments)
         except DRIVER_ERRORS as error:
             raise OperationFailed(report(error)) from error
 

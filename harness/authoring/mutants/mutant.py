@@ -120,16 +120,12 @@ def load_mutants(folder: Path) -> tuple[Mutant, ...]:
         mutants = tuple(mutant for path in sorted(folder.rglob("*.yml")) for mutant in _mutants(read(path)))
     except (OSError, ScenarioError) as error:
         raise BadInputError(str(error)) from error
-    _refuse_repeated(mutants)
-    return mutants
-
-
-def _refuse_repeated(mutants: Iterable[Mutant]) -> None:
     seen: dict[str, Location] = {}
     for mutant in mutants:
         if mutant.name in seen:
             raise BadInputError(f"{mutant.location}: '{mutant.name}' is the name of {seen[mutant.name]} too")
         seen[mutant.name] = mutant.location
+    return mutants
 
 
 _CHANGE: Final[Mapping[str, Schema]] = {"file": STRING, "old": STRING, "new": STRING}

@@ -211,21 +211,17 @@ def _hear(end: Any, running: dict[Any, Trial], clock: SystemClock, on_end: Calla
 def _work(trial: Trial, reports: Connection, stops: bool) -> None:  # noqa: FBT001 - arguments of a process
     """Be a mutant, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    most = _mapped() + MEMORY
+    try:
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        mapped = 0
+    most = mapped + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
         become(trial.mutant)
         trial.judge(reports.send, stops=stops)
     except BaseException:  # noqa: BLE001 - whatever a wrong driver raises is a finding
         reports.send(("broken", traceback.format_exc().strip()))
-
-
-def _mapped() -> int:
-    """Return the bytes of address space that this process has already: libraries may take many."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 0
 
 
 def become(mutant: Mutant) -> None:

@@ -160,7 +160,13 @@ def read_patch(path: Path) -> Patch:
     changes = []
     for entry in entries:
         change = Change(**{name: entry.value[name] for name in _CHANGE})
-        before[change.file] = _source(entry)
+        file = entry.value["file"]
+        inside = file.startswith(_PATCHED) and ".." not in file and file.endswith(".py")
+        if not inside or not path_of(file).is_file():
+            raise BadInputError(
+                f"{entry['file'].location}: '{file}' is no source file of the reference driver (driver/…)"
+            )
+        before[change.file] = original(file)
         after[change.file] = _applied(change, after.get(change.file, before[change.file]), entry)
         changes.append(change)
     survivors = document.get("survives")
@@ -203,16 +209,6 @@ def _deployment(name: Marked) -> str:
             f"{name.location}: '{name.value}' is no deployment" + (f"; {hint}" if hint else "")
         )
     return found
-
-
-def _source(entry: Marked) -> str:
-    file = entry.value["file"]
-    inside = file.startswith(_PATCHED) and ".." not in file and file.endswith(".py")
-    if not inside or not path_of(file).is_file():
-        raise BadInputError(
-            f"{entry['file'].location}: '{file}' is no source file of the reference driver (driver/…)"
-        )
-    return original(file)
 
 
 def _applied(change: Change, source: str, entry: Marked) -> str:

@@ -255,7 +255,18 @@ class Expecting:
         """Return the members that say what an operation comes to, or None when it comes to this and that."""
         errors = [answer for answer in answers if isinstance(answer, ErrorReport)]
         if len(errors) == len(answers):
-            return {"expectError": _error(errors)}
+            expected: dict[str, Any] = {}
+            codes = {error.code for error in errors}
+            if len(codes) == 1 and None not in codes:
+                expected["errorCode"] = codes.pop()
+            elif all(error.is_client_error for error in errors):
+                expected["isClientError"] = True
+            if all(error.is_timeout_error for error in errors):
+                expected["isTimeoutError"] = True
+            labels = frozenset.intersection(*(error.labels for error in errors))
+            if labels:
+                expected["errorLabelsContain"] = sorted(labels)
+            return {"expectError": expected or {"isError": True}}
         if errors:
             return None
         results = [answer for answer in answers if answer is not None]
@@ -330,22 +341,6 @@ def _has_operator(value: Any) -> bool:
     return isinstance(value, dict) and any(
         name.startswith("$$") or _has_operator(member) for name, member in value.items()
     )
-
-
-def _error(errors: Sequence[ErrorReport]) -> dict[str, Any]:
-    """Return `expectError`: what all runs agree on."""
-    expected: dict[str, Any] = {}
-    codes = {error.code for error in errors}
-    if len(codes) == 1 and None not in codes:
-        expected["errorCode"] = codes.pop()
-    elif all(error.is_client_error for error in errors):
-        expected["isClientError"] = True
-    if all(error.is_timeout_error for error in errors):
-        expected["isTimeoutError"] = True
-    labels = frozenset.intersection(*(error.labels for error in errors))
-    if labels:
-        expected["errorLabelsContain"] = sorted(labels)
-    return expected or {"isError": True}
 
 
 def _is_data(value: Any) -> bool:

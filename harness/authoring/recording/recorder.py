@@ -189,7 +189,12 @@ class Recorder:
         """
         source = Source.of(self.path, text_of(self.path))
         edits = Edits(source.text)
-        for case in self._chosen(source):
+        cases, wanted = source.file.cases, self.wanted
+        if wanted.case:
+            chosen = [case for case in cases if wanted.case in (case.description, case.id)]
+        else:
+            chosen = [case for case in cases if case.skip_reason is None]
+        for case in chosen:
             if _CaseRecorder(source, case, self.wanted, self.note, edits).record(self.observer):
                 self.recorded.append(case)
         if not self.recorded:
@@ -201,12 +206,6 @@ class Recorder:
         for case in self.recorded:
             self.observer.hold(new.file.cases[case.index])
         return new.text
-
-    def _chosen(self, source: Source) -> Sequence[Case]:
-        cases, wanted = source.file.cases, self.wanted
-        if wanted.case:
-            return [case for case in cases if wanted.case in (case.description, case.id)]
-        return [case for case in cases if case.skip_reason is None]
 
 
 def _with_sufficient_version(source: Source) -> Source:
@@ -264,18 +263,15 @@ class _CaseRecorder:
         if wants_outcome and (stored := self._expecting.outcome(seen)):
             self.edits.member(self._node, _OUTCOME, stored, blocks=1)
         if self._wants_attempts:
-            self._write_attempts(seen)
+            expected = expected_attempts([each.attempts for each in seen], self._note)
+            if expected:
+                self.edits.member(self._node, KEY, {"expectAttempts": expected}, blocks=4)
         return len(self.edits) > before
 
     @property
     def _wants_attempts(self) -> bool:
         """Whether what servers saw is to be written; a key that is there may hold more than that."""
         return self.wanted.attempts and KEY not in self._node.members
-
-    def _write_attempts(self, seen: Sequence[RunObservation]) -> None:
-        expected = expected_attempts([each.attempts for each in seen], self._note)
-        if expected:
-            self.edits.member(self._node, KEY, {"expectAttempts": expected}, blocks=4)
 
     def _note(self, sentence: str) -> None:
         self.note_on_file(f"{self.case.description}: {sentence}")

@@ -180,10 +180,6 @@ def _authentication(dice: Random, _commands: Sequence[str]) -> list[Fault]:
     return [fail({"times": 1}, ["saslStart", "saslContinue"], **how)]
 
 
-def _step_down(_dice: Random, _commands: Sequence[str]) -> list[Fault]:
-    return [admin({"pushbackd": "stepDown", "seconds": 1})]
-
-
 def _cut(dice: Random, commands: Sequence[str]) -> list[Fault]:
     """Lose a reply: before its first byte, or within it."""
     where: dict[str, Any] = dice.choice(({"at": "beforeReply"}, {"at": "reply", "byte": 20}))
@@ -217,5 +213,9 @@ KINDS: Final[Mapping[str, tuple[int, Callable[[Random, Sequence[str]], list[Faul
     "cut": (2, _cut),
 }
 """Each kind with its weight."""
-RARE: Final = {"authentication": _authentication, "step-down": _step_down, "advised": _advised}
+RARE: Final = {
+    "authentication": _authentication,
+    "step-down": lambda _dice, _commands: [admin({"pushbackd": "stepDown", "seconds": 1})],
+    "advised": _advised,
+}
 """Those that some deployments alone have: with access control, replica sets, and of release 9.0."""

@@ -171,8 +171,12 @@ class Swarming:
 
     def run(self) -> ExitCode:
         """Run the schedules, report, and return the exit code. Raises `Interrupted`."""
-        self._say_what_is_off()
-        seeds = self._seeds()
+        oracles = off(self._driver.features)
+        if oracles:
+            names = ", ".join(oracle.name for oracle in oracles)
+            click.echo(f"off, because the adapter lacks what they need: {names}", err=True)
+        seed, first = self._options["seed"], self._options["first"]
+        seeds = range(first, first + self._options["seeds"]) if seed is None else range(seed, seed + 1)
         jobs = self._options["jobs"] or jobs_for(len(seeds), self._settings)
         failures: dict[str, SwarmSchedule] = {}
         try:
@@ -185,10 +189,6 @@ class Swarming:
         finally:
             self._summarize()
         return ExitCode.FAILED if self._findings.failed else ExitCode.PASSED
-
-    def _seeds(self) -> range:
-        seed, first = self._options["seed"], self._options["first"]
-        return range(first, first + self._options["seeds"]) if seed is None else range(seed, seed + 1)
 
     def _drawn(self, seeds: range, jobs: int) -> Iterator[list[SwarmSchedule]]:
         """Yield schedules, some at a time, until there are no more or the budget is spent."""
@@ -252,12 +252,6 @@ class Swarming:
         name = f"{PREFIX}…" if self._driver.command else self._driver.name
         edition = f" --edition {self._edition}" if len(self._driver.editions) > 1 else ""
         return f" --adapter {name}{edition}"
-
-    def _say_what_is_off(self) -> None:
-        oracles = off(self._driver.features)
-        if oracles:
-            names = ", ".join(oracle.name for oracle in oracles)
-            click.echo(f"off, because the adapter lacks what they need: {names}", err=True)
 
     def _print(self, schedule: SwarmSchedule, result: Result) -> None:
         if self._options["as_json"]:

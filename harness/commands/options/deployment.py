@@ -17,7 +17,7 @@ from harness.unified.deployment import Topology
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from harness.commands.options.common import Options
 
@@ -95,7 +95,11 @@ def deployments_of(options: Options, uris: ExternalUris | None) -> tuple[str, ..
         if os.environ.get(VARIABLE) and not options.quiet:
             click.echo(f"{VARIABLE} is not used; --uri {ENVIRONMENT} would run on those servers", err=True)
         names = targets.targets(options.topology, auth=options.auth, profiles=options.profiles)
-        _check_scenario(options.server_scenario, names)
+        scenario = options.server_scenario
+        for name in names if scenario else ():
+            auth, profile = targets.has_auth(name), targets.profile_of(name)
+            with bad_input(ControlError):
+                check_scenario(str(scenario), targets.topology_of(name), auth=auth, profile=profile)
         return names
     try:
         introduction = introduce(uris)
@@ -104,11 +108,3 @@ def deployments_of(options: Options, uris: ExternalUris | None) -> tuple[str, ..
     for line in introduction.lines:
         click.echo(line, err=True)
     return (introduction.target,)
-
-
-def _check_scenario(scenario: str | None, names: Iterable[str]) -> None:
-    """Refuse a scenario for servers that does not fit one of the deployments."""
-    for name in names if scenario else ():
-        auth, profile = targets.has_auth(name), targets.profile_of(name)
-        with bad_input(ControlError):
-            check_scenario(str(scenario), targets.topology_of(name), auth=auth, profile=profile)

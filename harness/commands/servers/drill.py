@@ -113,7 +113,15 @@ def command(
                 if not each.parent.exists():
                     each.parent.mkdir(parents=True)
                 each.open("a").close()
-    _refuse_members(click.get_current_context(), described["topology"])
+    ctx = click.get_current_context()
+    topology = described["topology"]
+    if (
+        ctx.get_parameter_source("members") is ParameterSource.COMMANDLINE
+        and topology != Topology.REPLICA_SET
+    ):
+        raise click.UsageError(
+            f"--members: not with --topology {topology}, because it is of replica sets", ctx
+        )
     if shed is None:
         shed = 0.0 if failover or latency or lost else _SHED
     telling = Telling(quiet, file, trace, unmet)
@@ -122,17 +130,6 @@ def command(
         drill = Drill(spec, shed, seed, seconds, latency or 0.0, failover or 0.0, lost or 0.0)
     with bad_input(OSError, ControlError):
         return run(drill, words, partial(_ended, telling, html, words)).exit_code
-
-
-def _refuse_members(ctx: click.Context, topology: str) -> None:
-    """Raise `click.UsageError` for a number of members where there is no set whose members it could be."""
-    if (
-        ctx.get_parameter_source("members") is ParameterSource.COMMANDLINE
-        and topology != Topology.REPLICA_SET
-    ):
-        raise click.UsageError(
-            f"--members: not with --topology {topology}, because it is of replica sets", ctx
-        )
 
 
 def _ended(

@@ -68,8 +68,20 @@ def command(
         if plays and not quiet and starting.topology is Topology.SINGLE:
             click.echo(f"note: {NEEDS_REPLICA_SET}", err=True)
         variables = ControlClient(entry).about()["variables"]
-        code = run_program(program, {**os.environ, **variables, **_reach(entry, registry)})
-        return _judged(code, entry, Telling(quiet, file, trace, unmet), judges=plays)
+        code = run_program(
+            program, {**os.environ, **variables, HOME_VARIABLE: str(registry.folder), ID_VARIABLE: entry.id}
+        )
+        telling = Telling(quiet, file, trace, unmet)
+        control = DistantControl(ControlClient(entry).perform)
+        try:
+            verdict = control.verdict()
+        except ControlError as error:  # the command has ended the server
+            if not telling.quiet:
+                click.echo(f"no verdict: {error}", err=True)
+            return code
+        judged = telling.code(code, verdict, judges=plays)
+        telling.tell(entry.id, verdict, control, code=code, judged=judged)
+        return judged
 
 
 def _parted(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -83,21 +95,3 @@ def _parted(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _running(name: str, registry: Registry) -> RegistryEntry | None:
     entry = registry.read(name)
     return entry if entry is not None and ControlClient(entry).status() is ServerStatus.RUNNING else None
-
-
-def _reach(entry: RegistryEntry, registry: Registry) -> dict[str, str]:
-    return {HOME_VARIABLE: str(registry.folder), ID_VARIABLE: entry.id}
-
-
-def _judged(code: int, entry: RegistryEntry, telling: Telling, *, judges: bool) -> int:
-    """Tell the verdict on the run, and return the exit code."""
-    control = DistantControl(ControlClient(entry).perform)
-    try:
-        verdict = control.verdict()
-    except ControlError as error:  # the command has ended the server
-        if not telling.quiet:
-            click.echo(f"no verdict: {error}", err=True)
-        return code
-    judged = telling.code(code, verdict, judges=judges)
-    telling.tell(entry.id, verdict, control, code=code, judged=judged)
-    return judged

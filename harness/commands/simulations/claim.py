@@ -75,7 +75,12 @@ def command(
             echo(f"{each:16}{make(CLIENTS, 0).title}")
         return
     claims = [CLAIMS[each](clients, seed) for each in ([name] if name else CLAIMS)]
-    files = _files(claims, plot, into_folder=everything)
+    if plot is None:
+        files = {}
+    elif not everything and plot.is_dir():
+        raise click.UsageError(f"--plot {plot}: is a folder; name a file, or use --all")
+    else:
+        files = {claim.name: plot / f"claim-{claim.name}.svg" if everything else plot for claim in claims}
     check_files(*files.values(), html)
     sections: list[str] = []
     with interruption.politely():
@@ -83,15 +88,6 @@ def command(
     write_file(html, lambda: frame.page(claims[0].title if name else "What is claimed of overload", sections))
     if as_json:
         click.echo(json.dumps(reports if everything else reports[0], indent=2))
-
-
-def _files(claims: list[Claim], plot: Path | None, *, into_folder: bool) -> dict[str, Path]:
-    """Return where the figure of each claim goes, by its name."""
-    if plot is None:
-        return {}
-    if not into_folder and plot.is_dir():
-        raise click.UsageError(f"--plot {plot}: is a folder; name a file, or use --all")
-    return {claim.name: plot / f"claim-{claim.name}.svg" if into_folder else plot for claim in claims}
 
 
 def _measure(claim: Claim, path: Path | None, sections: list[str], *, quiet: bool) -> dict[str, Any]:

@@ -51,7 +51,16 @@ async def run_on_deployment(
         raise CaseSkippedError(f"a case of a pool needs a driver with {needed.name}: {needed.value}")
     address = deployment.addresses[0]
     async with _fail_point(case.fail_point, deployment, address):
-        pool = await adapter.create_pool(_spec(case, deployment.uri, address))
+        # The way into the deployment, to one server, with the pool's options.
+        here = ConnectionString.of(deployment.uri).at(address).without("replicaSet")
+        options = case.options
+        pool = await adapter.create_pool(
+            PoolSpec(
+                with_options(str(here), {"directConnection": True, **options}),
+                options,
+                case.background_seconds,
+            )
+        )
         notes.account.clients[DRIVER] = lambda: adapter.events(pool)
         runner = _Runner(case, deployment, adapter, pool, notes)
         error: ErrorReport | None = None
@@ -86,15 +95,6 @@ async def _configure(command: Mapping[str, Any], deployment: Deployment, address
     reply = await deployment.admin("admin", command, address=address)
     if reply.get("ok") != 1:
         raise ScenarioError(f"the server refuses the fail point: {reply.get('errmsg')}")
-
-
-def _spec(case: CmapCase, uri: str, address: str) -> PoolSpec:
-    """Return the pool of a case: the way into the deployment, to one server, with the pool's options."""
-    here = ConnectionString.of(uri).at(address).without("replicaSet")
-    options = case.options
-    return PoolSpec(
-        with_options(str(here), {"directConnection": True, **options}), options, case.background_seconds
-    )
 
 
 @dataclass(slots=True)

@@ -40,7 +40,18 @@ def _unknown_selector(scenario: LintedScenario) -> Iterator[Problem]:
         for section, element in _elements(test):
             if section == "expectAttempts":
                 yield from _unknown_commands(element)
-            yield from _unknown_client(element, test)
+            wanted = element.get("appName")
+            if wanted is None:
+                continue
+            clients = [
+                each for each in test.entities.values() if each.kind is EntityKind.CLIENT and each.created
+            ]
+            names = [str(each.item.value.get("uriOptions", {}).get("appName", "")) for each in clients]
+            if wanted.value not in names:
+                hint = did_you_mean(
+                    wanted.value, filter(None, names), "give it to one: uriOptions: { appName: … }"
+                )
+                yield Problem(wanted.location, f"no client has the appName {wanted.value!r}", hint)
 
 
 def _unknown_commands(element: Marked) -> Iterator[Problem]:
@@ -50,17 +61,6 @@ def _unknown_commands(element: Marked) -> Iterator[Problem]:
         if not is_command(name.value):
             hint = did_you_mean(name.value, all_commands(), "give the name of a server's command")
             yield Problem(name.location, f"no server has a command {name.value!r}", hint)
-
-
-def _unknown_client(element: Marked, test: Test) -> Iterator[Problem]:
-    wanted = element.get("appName")
-    if wanted is None:
-        return
-    clients = [each for each in test.entities.values() if each.kind is EntityKind.CLIENT and each.created]
-    names = [str(each.item.value.get("uriOptions", {}).get("appName", "")) for each in clients]
-    if wanted.value not in names:
-        hint = did_you_mean(wanted.value, filter(None, names), "give it to one: uriOptions: { appName: … }")
-        yield Problem(wanted.location, f"no client has the appName {wanted.value!r}", hint)
 
 
 def _expects_nothing(scenario: LintedScenario) -> Iterator[Problem]:

@@ -87,7 +87,12 @@ class Governor:
     async def __aenter__(self) -> Self:
         try:
             if _several_hosts(self._uri):
-                await self._turn_to_primary()
+                # Have a connection to the one server of a set that is governed: the primary that it has
+                # now.
+                hello = await self._client.command("admin", {"hello": 1})
+                await self._client.aclose()
+                address = hello.get("primary") or hello["me"]
+                self._client = self._client_of(_HOSTS.sub(rf"\g<1>{address}", self._uri), direct=True)
             await self._take_over()
         except BaseException:
             await self._client.aclose()
@@ -127,13 +132,6 @@ class Governor:
             await self._set_parameters(settings.parameters())
             self._set = settings
         self._on_decision(Decision(now, sample, settings))
-
-    async def _turn_to_primary(self) -> None:
-        """Have a connection to the one server of a set that is governed: the primary that it has now."""
-        hello = await self._client.command("admin", {"hello": 1})
-        await self._client.aclose()
-        address = hello.get("primary") or hello["me"]
-        self._client = self._client_of(_HOSTS.sub(rf"\g<1>{address}", self._uri), direct=True)
 
     async def _take_over(self) -> None:
         values = await self._client.command(

@@ -114,7 +114,7 @@ class FleetPlan:
     def _lists(self) -> None:
         """Lay out what is by tick."""
         numbers, members = self.numbers, self.scenario.servers.members
-        size = _power_of_two(self.ticks)
+        size = 1 << (self.ticks - 1).bit_length()
         if not numbers[c.HAS_RINGS]:
             size = min(size, _FEW_SLOTS)
         numbers[c.WHEEL] = size - 1
@@ -206,10 +206,6 @@ class FleetPlan:
 
 def _looks(service: Service) -> bool:
     return service.recompute > 0 and not service.workers
-
-
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
 
 
 def rate_at(arrivals: Arrivals, seconds: float) -> float:

@@ -528,11 +528,6 @@ def left_on(cluster: Cluster) -> Iterator[Leftover]:
         for limiter in (admission.requests, admission.establishment):
             if limiter.queued:
                 yield Leftover("token", f"{node.name}: {limiter.queued} wait for one of {limiter.name}")
-    yield from _transactions_of(cluster)
-
-
-def _transactions_of(cluster: Cluster) -> Iterator[Leftover]:
-    """Yield the transactions that are open beyond their lifetime, and the claims of those that have ended."""
     transactions = cluster.transactions
     transactions.expire(cluster.clock.now())
     for transaction in transactions.open.values():

@@ -331,14 +331,10 @@ def parse(text: str) -> Schedule:
         else:
             values[name] = _READERS[name](word, value)
     schedule = Schedule(**values)  # type: ignore[arg-type]  # each reader returns its field's type
-    _check_work(schedule)
-    return replace(schedule, faults=tuple(_fault(word, schedule) for word in faults))
-
-
-def _check_work(schedule: Schedule) -> None:
     unfit = ON_A_SET.intersection(schedule.work) if schedule.topology == "single" else ()
     if unfit:
         raise ScheduleError(f"work={','.join(sorted(unfit))} needs a replica set: topology=replicaset3")
+    return replace(schedule, faults=tuple(_fault(word, schedule) for word in faults))
 
 
 def _fault(word: str, schedule: Schedule) -> ScheduledFault:

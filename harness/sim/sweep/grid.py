@@ -211,7 +211,10 @@ def build(kind: Any, document: Marked) -> Any:
         return _dataclass(kind, document)
     origin = get_origin(kind)
     if origin is Literal:
-        return _one_of(get_args(kind), document)
+        allowed = get_args(kind)
+        if document.value in allowed and type(document.value) in {type(each) for each in allowed}:
+            return document.value
+        raise unknown(document, "value", document.value, [str(each) for each in allowed])
     if origin is tuple:
         return _tuple(get_args(kind), document)
     if origin in {Union, UnionType}:
@@ -314,12 +317,6 @@ def _tuple(kinds: Sequence[Any], document: Marked) -> tuple[Any, ...]:
 
 def _is_share(kind: Any) -> bool:
     return get_origin(kind) is tuple and get_args(kind)[0] is float and get_args(kind)[1] is not Ellipsis
-
-
-def _one_of(allowed: Sequence[Any], document: Marked) -> Any:
-    if document.value in allowed and type(document.value) in {type(each) for each in allowed}:
-        return document.value
-    raise unknown(document, "value", document.value, [str(each) for each in allowed])
 
 
 _Check: TypeAlias = Callable[[Any], bool]

@@ -113,15 +113,14 @@ def table(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "seed": row["seed"],
-            **{name: _flat(value) for name, value in row["parameters"].items()},
+            **{
+                name: json.dumps(value) if isinstance(value, dict | list) else value
+                for name, value in row["parameters"].items()
+            },
             **row["measures"],
         }
         for row in rows
     ]
-
-
-def _flat(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else value
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -129,10 +129,6 @@ def _cheapest(
                 choices.append((_COSTS["extra"] + costs[row][column + 1], added))
             if choices:
                 costs[row][column], table[row][column] = min(choices, key=lambda choice: choice[0])
-    return list(_walk(table))
-
-
-def _walk(table: Sequence[Sequence[Pair]]) -> list[Pair]:
     row = column = 0
     pairs: list[Pair] = []
     while row < len(table) - 1 or column < len(table[0]) - 1:

@@ -184,21 +184,17 @@ def _match_scalar(expected: Any, actual: Any) -> Mismatch | None:
         same = expected == actual or (_is_nan(expected) and _is_nan(actual))
     elif want != got:
         return Mismatch("", expected, actual, f"expected {expected!r} ({want}), got {actual!r} ({got})")
+    elif isinstance(expected, Code) and isinstance(actual, Code):
+        same = str(expected) == str(actual) and expected.scope == actual.scope
+    elif isinstance(expected, (bytes, uuid.UUID)):
+        same = _bytes(expected) == _bytes(actual)
+    elif isinstance(expected, dt.datetime) and isinstance(actual, dt.datetime):
+        same = _utc(expected) == _utc(actual)
+    elif isinstance(expected, Decimal128) and isinstance(actual, Decimal128):
+        same = bool(expected.bid == actual.bid)  # 1.0 and 1.00 are two values to a server, and to a test
     else:
-        same = _same(expected, actual)
+        same = bool(expected == actual)
     return None if same else Mismatch("", expected, actual, f"expected {expected!r}, got {actual!r}")
-
-
-def _same(expected: Any, actual: Any) -> bool:
-    if isinstance(expected, Code) and isinstance(actual, Code):
-        return str(expected) == str(actual) and expected.scope == actual.scope
-    if isinstance(expected, (bytes, uuid.UUID)):
-        return _bytes(expected) == _bytes(actual)
-    if isinstance(expected, dt.datetime) and isinstance(actual, dt.datetime):
-        return _utc(expected) == _utc(actual)
-    if isinstance(expected, Decimal128) and isinstance(actual, Decimal128):
-        return bool(expected.bid == actual.bid)  # 1.0 and 1.00 are two values to a server, and to a test
-    return bool(expected == actual)
 
 
 def _bytes(value: Any) -> tuple[int, bytes]:

@@ -120,15 +120,12 @@ TABLE = (
 
 
 async def _repeat(context: Context, call: Invocation[Any]) -> None:
-    for _ in range(_times(call.arguments["times"])):
-        for operation in call.arguments["operations"]:
-            await context.execute(context, operation)
-
-
-def _times(value: Any) -> int:
+    value = call.arguments["times"]
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ScenarioError(f"times must be an integer from 1 on, is {value!r}")
-    return value
+    for _ in range(value):
+        for operation in call.arguments["operations"]:
+            await context.execute(context, operation)
 
 
 REPEAT = (

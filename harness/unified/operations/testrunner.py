@@ -319,7 +319,13 @@ _TOLERANCE: Final = 1e-6
 
 
 async def _assert_retry_tokens(context: Context, call: Invocation[Any]) -> None:
-    expected = _tokens(call.arguments["tokens"])
+    value = call.arguments["tokens"]
+    if value is None:
+        expected = None
+    elif not isinstance(value, (int, float)) or isinstance(value, bool) or value < 0:
+        raise ScenarioError(f"tokens must be a number from 0 on, or null for no token bucket, is {value!r}")
+    else:
+        expected = value
     name = call.arguments["client"]
     tokens = await context.adapter.retry_tokens(context.entities.client(name).handle)
     if expected is None and tokens is not None:
@@ -332,14 +338,6 @@ async def _assert_retry_tokens(context: Context, call: Invocation[Any]) -> None:
         )
     if not isclose(tokens, expected, rel_tol=0, abs_tol=_TOLERANCE):
         raise CaseFailedError(f"expected {expected:g} retry tokens, client {name!r} has {tokens:.10g}")
-
-
-def _tokens(value: Any) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 0:
-        raise ScenarioError(f"tokens must be a number from 0 on, or null for no token bucket, is {value!r}")
-    return value
 
 
 RETRY_TOKENS = (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from driver.events import DriverEvent
-    from harness.sim.swarm.history import ClientSetup, Heard, Limit, RunHistory, WorkloadOperation
+    from harness.sim.swarm.history import ClientSetup, Heard, RunHistory, WorkloadOperation
     from harness.unified.server_side.seen import SeenRequest
 
 
@@ -102,7 +102,8 @@ def _commands(requests: Sequence[SeenRequest]) -> Mapping[_Command, list[SeenReq
     owners: dict[Hashable, int] = {}
     for request in requests:
         command = request.command
-        transaction = (_session(command), command.get("txnNumber"))
+        lsid = command.get("lsid")
+        transaction = ((bytes(lsid["id"]) if isinstance(lsid, dict) else None), command.get("txnNumber"))
         number = number_of(command.get("comment"))
         if number is not None and "autocommit" in command:
             owners[transaction] = number
@@ -112,11 +113,6 @@ def _commands(requests: Sequence[SeenRequest]) -> Mapping[_Command, list[SeenReq
             within = transaction if "autocommit" in command else None
             commands[number, step, request.name, within].append(request)
     return commands
-
-
-def _session(command: Mapping[str, Any]) -> Hashable:
-    lsid = command.get("lsid")
-    return bytes(lsid["id"]) if isinstance(lsid, dict) else None
 
 
 NEWS: Final = (ServerHeartbeatSucceededEvent, ServerDescriptionChangedEvent, TopologyDescriptionChangedEvent)
@@ -233,7 +229,11 @@ def tokens(history: RunHistory) -> Iterator[Violation]:
             allowed = f"{most:g}" if least == most else f"{least:g} to {most:g}"
             yield Violation(f"client {client} has {tokens:g} tokens for retries, and {allowed} by its events")
     for limit in history.limits:
-        yield from _limited(limit)
+        most = limit.available_at_start + limit.rate * (limit.end - limit.start) + limit.credit
+        if limit.admitted + limit.available_at_end > most + _ROUNDING:
+            text = f"the limiter of {limit.kind} on {limit.server} admitted {limit.admitted} and has"
+            since = f"from {limit.start:g} s to {limit.end:g} s"
+            yield Violation(f"{text} {limit.available_at_end:g} tokens left, of {most:g} that it had {since}")
 
 
 @dataclass(slots=True)
@@ -298,14 +298,6 @@ def _change(attempt: _Attempt) -> tuple[float, float]:
         # A retry that found no server is an attempt as well, and no event tells of it.
         return given_back, given_back + (not attempt.retried)
     return -1.0, -1.0 if attempt.retried else 1.0
-
-
-def _limited(limit: Limit) -> Iterator[Violation]:
-    most = limit.available_at_start + limit.rate * (limit.end - limit.start) + limit.credit
-    if limit.admitted + limit.available_at_end > most + _ROUNDING:
-        text = f"the limiter of {limit.kind} on {limit.server} admitted {limit.admitted} and has"
-        since = f"from {limit.start:g} s to {limit.end:g} s"
-        yield Violation(f"{text} {limit.available_at_end:g} tokens left, of {most:g} that it had {since}")
 
 
 _SEVERAL: Final = TRANSACTIONS | {"batch", "scan"}
