@@ -460,16 +460,12 @@ def _sessions(ask: Ask, _source: Resource, argument: Any) -> Iterator[Need]:
         yield CLUSTER, ("listSessions",)
 
 
-def _nothing(_ask: Ask, _source: Resource, _argument: Any) -> Iterator[Need]:
-    return iter(())
-
-
 _OPEN_STARTS: Final[Mapping[str, Callable[[Ask, Resource, Any], Iterator[Need]]]] = {
     "$changeStream": _change_stream,
     "$currentOp": _current_operations,
     "$listSessions": _sessions,
     "$listLocalSessions": _sessions,
-    "$documents": _nothing,
+    "$documents": lambda _ask, _source, _argument: iter(()),
     "$shardedDataDistribution": _data_distribution,
     "$queryStats": _query_stats,
     "$listClusterCatalog": _cluster_catalog,
@@ -478,10 +474,6 @@ _OPEN_STARTS: Final[Mapping[str, Callable[[Ask, Resource, Any], Iterator[Need]]]
 
 
 # The stages that read other collections, and those that write.
-
-
-def _union(ask: Ask, argument: Any) -> Iterator[Need]:
-    return _joined(ask, argument, "coll")
 
 
 def _lookup(ask: Ask, argument: Any) -> Iterator[Need]:
@@ -534,7 +526,7 @@ def _namespace(ask: Ask, target: Any) -> Resource:
 _STAGES: Final[Mapping[str, Callable[[Ask, Any], Iterator[Need]]]] = {
     "$lookup": _lookup,
     "$graphLookup": _lookup,
-    "$unionWith": _union,
+    "$unionWith": lambda ask, argument: _joined(ask, argument, "coll"),
     "$facet": _facet,
     "$out": _out,
     "$merge": _merge,

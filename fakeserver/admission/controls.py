@@ -286,18 +286,17 @@ class AdmissionControl:
             return {REQUEST_LIMITER: dict(stats), EGRESS: dict(self.pacing.egress.stats(now))}
         return {REQUEST_LIMITER: {name: stats[name] for name in _OLDER_REQUEST_STATS}}
 
-    def _limiter_stats(self, limiter: RateLimiter, now: float) -> dict[str, Any]:
-        newer = self._profile.hints_backoff
-        return {
-            name: value for name, value in limiter.stats(now).items() if newer or name not in NEWEST_STATS
-        }
-
     def queues(self, now: float, *, mongos: bool) -> dict[str, Any]:
         """Return `queues`; tickets are those of a data node. Who asks has it catch up before."""
         shown: dict[str, Any] = {}
         if not mongos:
             shown |= {"execution": self._execution_stats(), "ingress": self.ingress.stats()}
-        shown["ingressSessionEstablishment"] = self._limiter_stats(self.establishment, now)
+        newer = self._profile.hints_backoff
+        shown["ingressSessionEstablishment"] = {
+            name: value
+            for name, value in self.establishment.stats(now).items()
+            if newer or name not in NEWEST_STATS
+        }
         if self._profile.hints_backoff and not mongos:
             shown["writeThrottler"] = self.pacing.write_stats(now)
         return shown

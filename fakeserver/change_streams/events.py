@@ -233,7 +233,15 @@ class EventMaker:
             is_command = written.ns.collection == "$cmd"
             if not is_command and not self.watched.holds(written.ns):
                 continue
-            kind = _kind(written)
+            change = written.change
+            if written.ns.collection == "$cmd":
+                kind = _COMMANDS.get(next(iter(_command(written)), ""))
+            elif change.before is None:
+                kind = "insert"
+            elif change.after is None:
+                kind = "delete"
+            else:
+                kind = "replace" if delta_of(change) is None else "update"
             if kind is None or (is_command and not self._is_command_told(written, kind)):
                 continue
             position = StreamPosition.event(entry.optime.timestamp, index)
@@ -323,7 +331,14 @@ class EventMaker:
             fields["ns"] = {"db": written.ns.db}
         else:
             fields["ns"] = _shown(_namespace(written, kind))
-            description = _description(written, command, kind)
+            rest = dict(list(command.items())[1:])
+            if kind == "create":
+                index = written.detail.get("idIndex")
+                description = {**rest, **({"idIndex": index} if index is not None else {})}
+            elif kind == "dropIndexes":
+                description = {"indexes": written.detail.get("indexes", [])}
+            else:
+                description = None if kind == "drop" else rest
         if options.expanded and description is not None:
             fields["operationDescription"] = description
         if kind == "modify":
@@ -339,31 +354,10 @@ def _command(written: Written) -> Document:
     return command
 
 
-def _kind(written: Written) -> str | None:
-    change = written.change
-    if written.ns.collection == "$cmd":
-        return _COMMANDS.get(next(iter(_command(written)), ""))
-    if change.before is None:
-        return "insert"
-    if change.after is None:
-        return "delete"
-    return "replace" if delta_of(change) is None else "update"
-
-
 def _namespace(written: Written, kind: str) -> Namespace:
     command = _command(written)
     name = next(iter(command.values())) if kind != "dropDatabase" else ""
     return Namespace(written.ns.db, str(name))
-
-
-def _description(written: Written, command: Document, kind: str) -> Document | None:
-    rest = dict(list(command.items())[1:])
-    if kind == "create":
-        index = written.detail.get("idIndex")
-        return {**rest, **({"idIndex": index} if index is not None else {})}
-    if kind == "dropIndexes":
-        return {"indexes": written.detail.get("indexes", [])}
-    return None if kind == "drop" else rest
 
 
 def _shown(ns: Namespace) -> Document:

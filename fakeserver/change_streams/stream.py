@@ -85,7 +85,13 @@ class ChangeStream:
         """The position of `token`, which only grows."""
         self.token: Document = token or ResumeToken(after).document
         """The token of the last event returned, or a later high-water mark (`postBatchResumeToken`)."""
-        self._refuse_lost_history(after)
+        forgotten = self._source.oplog.forgotten
+        if forgotten is not None and (after.seconds, after.increment) <= forgotten[:2]:
+            raise CommandError(
+                ErrorCode.CHANGE_STREAM_HISTORY_LOST,
+                "Resume of change stream was not possible, as the resume point may no longer be in the "
+                "oplog.",
+            )
 
     @property
     def closed(self) -> bool:
@@ -164,7 +170,10 @@ class ChangeStream:
         size = len(bson.encode(document))
         if size <= MAX_USER_BYTES:
             if event.position <= self._after:
-                raise _no_fragment(event)
+                raise CommandError(
+                    ErrorCode.CHANGE_STREAM_FATAL_ERROR,
+                    f"cannot resume stream; the resume token was not found. {show_document(event.token)}",
+                )
             self._ready.append((event.position, event.token, document))
             return
         if not self._splits:
@@ -180,25 +189,9 @@ class ChangeStream:
 
     # Positions that are no more, or never were.
 
-    def _refuse_lost_history(self, position: StreamPosition) -> None:
-        forgotten = self._source.oplog.forgotten
-        if forgotten is not None and (position.seconds, position.increment) <= forgotten[:2]:
-            raise CommandError(
-                ErrorCode.CHANGE_STREAM_HISTORY_LOST,
-                "Resume of change stream was not possible, as the resume point may no longer be in the "
-                "oplog.",
-            )
-
 
 def _next_time(optime: OpTime) -> Timestamp:
     return Timestamp(optime.seconds, optime.increment + 1)
-
-
-def _no_fragment(event: ChangeEvent) -> CommandError:
-    return CommandError(
-        ErrorCode.CHANGE_STREAM_FATAL_ERROR,
-        f"cannot resume stream; the resume token was not found. {show_document(event.token)}",
-    )
 
 
 def _changed_id(event: ChangeEvent, document: Document) -> CommandError:

@@ -125,7 +125,11 @@ def get_more(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     # A batchSize of 0 means no limit here, in find an empty first batch.
     batch = _next_batch(ctx, cursor, request.get("batchSize") or None)
     if not batch and cursor.await_data and not cursor.exhausted:
-        _wait_for_data(ctx, request)
+        # Have the command called again when something was written.
+        most = request.get("maxTimeMS")
+        until = ctx.wait_until(_AWAIT_DATA_WAIT if most is None else most / 1000)
+        if ctx.now < until:
+            raise Park(ctx.node.oplog.grown, until)
     if cursor.exhausted:
         ctx.cursors.kill(cursor.id)
     ctx.node.counters.documents["returned"] += len(batch)
@@ -176,14 +180,6 @@ def _take_events(cursor: Cursor, limit: int | None) -> list[Document]:
         raise CommandError(error.code, prefix + error.message, extra=error.extra) from None
 
 
-def _wait_for_data(ctx: CommandContext, request: Mapping[str, Any]) -> None:
-    """Have the command called again when something was written. Raises `Park` until the wait is over."""
-    most = request.get("maxTimeMS")
-    until = ctx.wait_until(_AWAIT_DATA_WAIT if most is None else most / 1000)
-    if ctx.now < until:
-        raise Park(ctx.node.oplog.grown, until)
-
-
 def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: Mapping[str, Any]) -> None:
     # The order is a server's: where the cursor is, whose it is, then session, transaction, API version.
     # These refusals leave the cursor open, because it may be somebody else's.
@@ -210,7 +206,13 @@ def _check_access(ctx: CommandContext, cursor: Cursor, ns: Namespace, request: M
             _OTHER_SESSION, f"{start} created in session {_session(owner)}, in session {_session(asking)}"
         )
     _check_transaction(start, cursor.txn_number, request.get("txnNumber"))
-    _check_api(cursor.origin, request)
+    opened, sent = declared(cursor.origin), declared(request)
+    if opened != sent:
+        raise CommandError(
+            ErrorCode.API_MISMATCH_ERROR,
+            f"API parameter mismatch: getMore used params {show_document(sent)}, the cursor-creating"
+            f" command used {show_document(opened)}",
+        )
 
 
 def _is_of_the_same_user(ctx: CommandContext, cursor: Cursor) -> bool:
@@ -243,16 +245,6 @@ def _check_transaction(start: str, owner: int | None, asking: int | None) -> Non
     if asking is None:
         raise CommandError(_NO_TXN_NOW, f"{start} created in a transaction, without a txnNumber")
     raise CommandError(_OTHER_TXN, f"{start} created in transaction {owner}, in transaction {asking}")
-
-
-def _check_api(origin: Mapping[str, Any], request: Mapping[str, Any]) -> None:
-    opened, asking = declared(origin), declared(request)
-    if opened != asking:
-        raise CommandError(
-            ErrorCode.API_MISMATCH_ERROR,
-            f"API parameter mismatch: getMore used params {show_document(asking)}, the cursor-creating"
-            f" command used {show_document(opened)}",
-        )
 
 
 def _session(session_id: bytes) -> str:

@@ -177,26 +177,24 @@ _NO_OPTIME: Final[Mapping[str, Any]] = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 def document_of(entry: OplogEntry) -> Document:
     """Return an entry as a document: one change as itself, those of a transaction as an `applyOps`."""
+    if entry.session_id is not None:
+        operation = {
+            "lsid": lsid_of(entry.session_id),
+            "txnNumber": Int64(entry.txn_number or 0),
+            **_together(entry),
+        }
+    elif not entry.changes:
+        operation = {"op": "n", "ns": "", "o": {"msg": "periodic noop"}}
+    else:
+        operation = _of_one(entry.changes[0]) if len(entry.changes) == 1 else _together(entry)
     return {
-        **_operation(entry),
+        **operation,
         "ts": entry.optime.timestamp,
         "t": Int64(entry.optime.term),
         "v": _VERSION,
         "wall": entry.wall,
         **({"prevOpTime": dict(_NO_OPTIME)} if entry.session_id is not None else {}),
     }
-
-
-def _operation(entry: OplogEntry) -> Document:
-    if entry.session_id is not None:
-        return {
-            "lsid": lsid_of(entry.session_id),
-            "txnNumber": Int64(entry.txn_number or 0),
-            **_together(entry),
-        }
-    if not entry.changes:
-        return {"op": "n", "ns": "", "o": {"msg": "periodic noop"}}
-    return _of_one(entry.changes[0]) if len(entry.changes) == 1 else _together(entry)
 
 
 def _together(entry: OplogEntry) -> Document:

@@ -146,7 +146,11 @@ class _Server:
     def bring_back(self, node: Node) -> bool:
         """Make a server's settings as they were; return whether it has recorded operations meanwhile."""
         node.parameters.restore(self.parameters)
-        self._bring_back_fail_points(node)
+        points = node.fail_points
+        for name in dict.fromkeys((*points.active, *self.fail_points)):
+            mode, held = self.fail_points.get(name, ("off", {}))
+            node.configure_fail_point(name, mode=mode, data=dict(held))
+        points.forget_hits()
         node.admission.fill(node.clock.now())
         node.cursors.clear()
         if node.transaction_router is not None:
@@ -163,13 +167,6 @@ class _Server:
         _assign(profiler.profiling, replace(self.profiling, levels=dict(self.profiling.levels)))
         node.pipeline.recompile()
         return True
-
-    def _bring_back_fail_points(self, node: Node) -> None:
-        points = node.fail_points
-        for name in dict.fromkeys((*points.active, *self.fail_points)):
-            mode, held = self.fail_points.get(name, ("off", {}))
-            node.configure_fail_point(name, mode=mode, data=dict(held))
-        points.forget_hits()
 
     def reconnect(self, node: Node) -> bool:
         """End what keeps a server from others; return whether its set has to look anew."""

@@ -94,20 +94,19 @@ class ConfigServer(Generic[S]):
         for document in self.shards():
             self._insert("shards", document)
         for router in cluster.routers:
-            self._insert("mongos", self._router(router))
-
-    def _router(self, router: ClusterRouter) -> Document:
-        """Return the report of a mongos about itself, which a real one repeats every 30 seconds."""
-        now = datetime.fromtimestamp(self._cluster.clock.utc(), UTC)
-        return {
-            "_id": router.address,
-            "advisoryHostFQDNs": [],
-            "created": now,
-            "mongoVersion": router.profile.version,
-            "ping": now,
-            "up": Int64(0),
-            "waiting": True,
-        }
+            now = datetime.fromtimestamp(self._cluster.clock.utc(), UTC)
+            self._insert(
+                "mongos",
+                {
+                    "_id": router.address,
+                    "advisoryHostFQDNs": [],
+                    "created": now,
+                    "mongoVersion": router.profile.version,
+                    "ping": now,
+                    "up": Int64(0),
+                    "waiting": True,
+                },
+            )
 
     def shards(self) -> list[Document]:
         """Return the shards as `config.shards` and `listShards` show them."""

@@ -225,19 +225,16 @@ class LogTally:
     def flush(self) -> None:
         """Log what was counted."""
         with aside("the tally of the log"):
-            self._flush()
-
-    def _flush(self) -> None:
-        counts, self._counts = self._counts, {}
-        first, self._first = self._first, {}
-        for key, count in counts.items():
-            what = first[key]
-            line = rejected_line(what) if isinstance(what, str) else counted_line(what)
-            self._node.log.write(
-                line.component,
-                line.number,
-                line.message,
-                context=line.context,
-                severity=line.severity,
-                attr={**line.attr, "count": count},
-            )
+            counts, self._counts = self._counts, {}
+            first, self._first = self._first, {}
+            for key, count in counts.items():
+                what = first[key]
+                line = rejected_line(what) if isinstance(what, str) else counted_line(what)
+                self._node.log.write(
+                    line.component,
+                    line.number,
+                    line.message,
+                    context=line.context,
+                    severity=line.severity,
+                    attr={**line.attr, "count": count},
+                )

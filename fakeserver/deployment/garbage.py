@@ -56,14 +56,10 @@ async def collect_when_idle(cluster: Cluster) -> None:
         await clock.sleep_until(clock.now() + _QUIET_SECONDS)
         if _requests(cluster) == came and cluster.turns.nobody_waits:
             gc.collect()
-            _give_back()
+            # Give free memory back to the system, where the C library does not do so by itself (glibc).
+            with suppress(AttributeError, OSError, TypeError):
+                ctypes.CDLL(None).malloc_trim(0)
             looked_at = came
-
-
-def _give_back() -> None:
-    """Give free memory back to the system, where the C library does not do so by itself (glibc)."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _requests(cluster: Cluster) -> int:

@@ -237,7 +237,18 @@ class Node(Owner):
     def configure_fail_point(self, name: str, *, mode: Any, data: Any) -> int:
         """Configure a fail point; return how often it was entered so far. Raises `CommandError`."""
         entered = self.fail_points.configure(name, mode=mode, data=data)
-        self._apply_fail_point(name, data)
+        # Most fail points act only when a stage asks for them.
+        on = self.fail_points.is_configured(name)
+        if name == STOP_REPL_PRODUCER:
+            self._hold_if_stopped()
+        elif name == HANG_IN_RATE_LIMITER:
+            for limiter in self.admission.limiters:
+                limiter.hangs = on
+        elif name == FRACTIONAL_RATE_OVERRIDE:
+            self.admission.override_rate((data or {}).get("rate") if on else None, self.clock.now())
+            self.pipeline.recompile()
+        elif name == FLOW_CONTROL_TICKET_OVERRIDE:
+            self.admission.override_flow((data or {}).get("numTickets") if on else None, self.clock.now())
         return entered
 
     def _configure_fail_points_of_start(self) -> None:
@@ -254,20 +265,6 @@ class Node(Owner):
                 self.configure_fail_point(point, mode=setting.get("mode"), data=setting.get("data"))
             except CommandError as error:
                 raise CommandError(error.code, f"parameter {name}: {error.message}") from None
-
-    def _apply_fail_point(self, name: str, data: Any) -> None:
-        """Apply a fail point that was configured just now; most act only when a stage asks for them."""
-        on = self.fail_points.is_configured(name)
-        if name == STOP_REPL_PRODUCER:
-            self._hold_if_stopped()
-        elif name == HANG_IN_RATE_LIMITER:
-            for limiter in self.admission.limiters:
-                limiter.hangs = on
-        elif name == FRACTIONAL_RATE_OVERRIDE:
-            self.admission.override_rate((data or {}).get("rate") if on else None, self.clock.now())
-            self.pipeline.recompile()
-        elif name == FLOW_CONTROL_TICKET_OVERRIDE:
-            self.admission.override_flow((data or {}).get("numTickets") if on else None, self.clock.now())
 
     def _hold_if_stopped(self) -> None:
         """Apply nothing while `stopReplProducer` is on, once the server is a member of a set."""

@@ -290,7 +290,17 @@ class Shard:
                 # An old primary that has come back is not followed by those who have elected another.
                 node.position.hold("unreachable")
             else:
-                self._rejoin(node)
+                # Have a member that returns follow the primary, after it has rolled back what it has
+                # alone.
+                history = self.cluster.history
+                if node.is_primary:
+                    self._demote(node.member)
+                if node.applied <= node.history.common(history).optime:
+                    node.follow(history)
+                    self.rejoined(node)
+                    node.position.release("unreachable")
+                else:
+                    roll_back(self, node)
 
     # A primary that does not hear of the others, and what comes of it.
 
@@ -344,18 +354,6 @@ class Shard:
             node.member.diverged = away or node.history is not left
             if not node.member.diverged:
                 node.follow(history)
-
-    def _rejoin(self, node: Node) -> None:
-        """Have a member that returns follow the primary, after it has rolled back what it has alone."""
-        history = self.cluster.history
-        if node.is_primary:
-            self._demote(node.member)
-        if node.applied <= node.history.common(history).optime:
-            node.follow(history)
-            self.rejoined(node)
-            node.position.release("unreachable")
-        else:
-            roll_back(self, node)
 
     def rejoined(self, node: Node) -> None:
         """Hear that a member has no history of its own any more."""

@@ -160,14 +160,6 @@ class MemberSpec:
         return not self.hidden and not self.delay
 
 
-def _topology(name: object) -> Topology:
-    """Return the topology of this name. Raises `ValueError`."""
-    try:
-        return Topology(topology_name(str(name)))
-    except ValueError:
-        raise ValueError(f"topology must be one of {', '.join(Topology)}, not {name!r}") from None
-
-
 def _is_a(value: object, kind: type) -> bool:
     """Return whether a value is of a kind; True and False are no numbers, whole numbers are numbers."""
     if isinstance(value, bool) and kind is not bool:
@@ -286,7 +278,13 @@ class ClusterSpec:
         Profile.named(self.profile)
 
     def _take_types(self) -> None:
-        object.__setattr__(self, "topology", _topology(self.topology))
+        try:
+            topology = Topology(topology_name(str(self.topology)))
+        except ValueError:
+            raise ValueError(
+                f"topology must be one of {', '.join(Topology)}, not {self.topology!r}"
+            ) from None
+        object.__setattr__(self, "topology", topology)
         if not _is_a(self.members, int):
             object.__setattr__(self, "members", _tuple_of(MemberSpec, self.members, "members"))
         for names, kind in _KINDS:

@@ -110,7 +110,13 @@ class FaultInjector:
 
     def add(self, fault: Mapping[str, Any], cluster: Any) -> Fault:
         """Add a fault to a deployment, for its open connections too. Raises `ControlError`."""
-        nodes = _names(cluster, fault.get("node"))
+        # The words that a fault may have for a server: its name, role or address.
+        given = fault.get("node")
+        names = {node.name for node in cluster.servers} | {"primary"}
+        names |= {node.address for node in cluster.servers if node.address == given}
+        nodes = (
+            names | ({"secondary"} if cluster.shards else set()) | ({"mongos"} if cluster.routers else set())
+        )
         commands = {name for node in cluster.servers for name in node.commands}
         added = self.registry.add(fault, now=cluster.clock.now(), nodes=nodes, commands=commands)
         self._attach_all(cluster)
@@ -146,13 +152,6 @@ class FaultInjector:
             raise CommandError(ErrorCode.BAD_VALUE, str(error)) from None
         if connection is not None:
             self.attach(connection).script(request_id, way)
-
-
-def _names(cluster: Any, given: Any) -> set[str]:
-    """Return the words that a fault may have for a server: its name, role or address."""
-    names = {node.name for node in cluster.servers} | {"primary"}
-    names |= {node.address for node in cluster.servers if node.address == given}
-    return names | ({"secondary"} if cluster.shards else set()) | ({"mongos"} if cluster.routers else set())
 
 
 def _connections(cluster: Any) -> list[Any]:
@@ -235,7 +234,8 @@ class MessageLayer(Layer):
             # It answers no request.
             self._enqueue([Send(data)])
             return
-        request_id, answers, flags = _head(data)
+        _, request_id, answers, op_code = HEADER.unpack_from(data)
+        flags = data[HEADER_SIZE] if op_code == OpCode.MSG else 0
         command = self._commands.pop(answers, None)
         if flags & MORE_TO_COME:
             self._commands[request_id] = command  # the next reply of an exhaust stream answers this one
@@ -274,10 +274,3 @@ class MessageLayer(Layer):
             return
         self._below.set_protocol(self.behind)
         self.connection.transport = self._below
-
-
-def _head(reply: bytes) -> tuple[int, int, int]:
-    """Return the ids of a reply and of its request, and its flags where it has some."""
-    _, request_id, response_to, op_code = HEADER.unpack_from(reply)
-    flags = reply[HEADER_SIZE] if op_code == OpCode.MSG else 0
-    return request_id, response_to, flags

@@ -298,7 +298,10 @@ class Layer(ProtocolAbove):
             return
         self._stop()
         if end is ConnectionEnd.RESET:
-            _reset_at_close(self._below)
+            # Have TCP reset a connection: a socket that is closed says an orderly end otherwise.
+            sock = self._below.get_extra_info("socket")
+            if sock is not None and not self._below.is_closing():
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             self.connection.abort(_RESET)
             self._below.abort()
         else:
@@ -404,13 +407,6 @@ class FaultTransport(TransportAbove):
     def abort(self) -> None:
         """Close at once."""
         self.layer.abort()
-
-
-def _reset_at_close(transport: asyncio.Transport) -> None:
-    """Have TCP reset a connection: a socket that is closed says an orderly end otherwise."""
-    sock = transport.get_extra_info("socket")
-    if sock is not None and not transport.is_closing():
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
 
 _OWN_PHASES: Final = frozenset({FaultPhase.ACCEPT, FaultPhase.TLS_HELLO})

@@ -83,7 +83,12 @@ class Requests:
             yield Reached(FaultPhase.REQUEST_HEADER, request_id)
             yield from self._body(size, request_id, op_code)
             yield from self._phases_of_whole(size, request_id, op_code)
-            yield self._take(size, request_id, op_code)
+            command = self._command(size, op_code)
+            silent = op_code == OpCode.MSG and size > HEADER_SIZE and self._buffer[HEADER_SIZE] & MORE_TO_COME
+            data = bytes(self._buffer[self._passed : size])
+            del self._buffer[:size]
+            self._passed = 0
+            yield Whole(data, request_id, command, expects_reply=not silent)
         # No wire protocol: the server says what it makes of that.
         while True:
             yield self._all() if self._buffer else None
@@ -140,14 +145,6 @@ class Requests:
         except RemoteProtocolError:
             return None
         return message.command_name if isinstance(message, OpMsg | OpQuery) else None
-
-    def _take(self, size: int, request_id: int, op_code: int) -> Whole:
-        command = self._command(size, op_code)
-        silent = op_code == OpCode.MSG and size > HEADER_SIZE and self._buffer[HEADER_SIZE] & MORE_TO_COME
-        data = bytes(self._buffer[self._passed : size])
-        del self._buffer[:size]
-        self._passed = 0
-        return Whole(data, request_id, command, expects_reply=not silent)
 
     def _all(self) -> Whole:
         data = bytes(self._buffer[self._passed :])

@@ -164,10 +164,6 @@ def _lasting(value: Any) -> float:
     return seconds
 
 
-def _commands(value: Any) -> frozenset[str]:
-    return frozenset(arguments.names(value))
-
-
 _ATTRIBUTES: Final = {
     "appName": "app_name",
     "command": "commands",
@@ -185,7 +181,7 @@ FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "node": arguments.text,
     "connection": positive(arguments.count),
     "appName": arguments.text,
-    "command": _commands,
+    "command": lambda value: frozenset(arguments.names(value)),
     "nth": positive(arguments.count),
     "every": positive(arguments.count),
     "times": positive(arguments.count),

@@ -75,7 +75,10 @@ class TlsLayer(ProtocolAbove):
             return
         self.flush()
         if shaking and session.established:
-            self._secured(session)
+            node, state = self._connection.node, self._connection.state
+            state.secure = True
+            state.certificate_subject = subject_of(session.peer_certificate())
+            node.counters.completed("TLSHandshake", node.clock.now() - state.accepted)
         if plain:
             self.behind.data_received(plain)
         if session.ended:
@@ -87,12 +90,6 @@ class TlsLayer(ProtocolAbove):
             data = self.session.pending()
             if data and not self.transport.is_closing():
                 self.transport.write(data)
-
-    def _secured(self, session: TlsSession) -> None:
-        node, state = self._connection.node, self._connection.state
-        state.secure = True
-        state.certificate_subject = subject_of(session.peer_certificate())
-        node.counters.completed("TLSHandshake", node.clock.now() - state.accepted)
 
     def _takes_plain_text(self) -> bool:
         node, state = self._connection.node, self._connection.state

@@ -71,7 +71,14 @@ class When:
         """
         self._used = True
         bounds = {"name": name, "times": times, "for": duration, "until": until}
-        rule: dict[str, Any] = {"when": self._stated, **_outcome(effects)}
+        sequences = [effect for effect in effects if "sequence" in effect]
+        if not sequences:
+            outcome = {"then": list(effects)}
+        elif len(effects) > 1:
+            raise ControlError("a sequence stands alone; write the other effects into its steps")
+        else:
+            outcome = dict(sequences[0])
+        rule: dict[str, Any] = {"when": self._stated, **outcome}
         rule |= {key: value for key, value in bounds.items() if value is not None}
         return RuleHandle(self._perform, self._perform("addRule", {"rule": rule})["id"])
 
@@ -81,15 +88,6 @@ class When:
             warnings.warn(
                 f"when({self._stated}) without then(...) does nothing", RuntimeWarning, stacklevel=2
             )
-
-
-def _outcome(effects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    sequences = [effect for effect in effects if "sequence" in effect]
-    if not sequences:
-        return {"then": list(effects)}
-    if len(effects) > 1:
-        raise ControlError("a sequence stands alone; write the other effects into its steps")
-    return dict(sequences[0])
 
 
 class RuleHandle:

@@ -110,7 +110,11 @@ def _effect(value: Any) -> Effects:
     check_known("effect", document, EFFECTS)
     if not document:
         raise ControlError("the effect is empty")
-    _check_company(document)
+    for name in _OF_ERRORS:
+        allowed = "error" in document or (name == "labels" and "writeConcernError" in document)
+        if name in document and not allowed:
+            cure = "; label adds labels to any reply" if name == "labels" else ""
+            raise ControlError(f"{name} goes with an error, and there is none{cure}", path=(name,))
     answers = [name for name in _ANSWERS if name in document]
     if len(answers) > 1:
         raise ControlError(f"{answers[0]} and {answers[1]} are both answers; a request gets one")
@@ -126,15 +130,6 @@ def _effect(value: Any) -> Effects:
         fields=at("fields", _extra, document["fields"]) if "fields" in document else {},
         name="+".join(name for name in _IN_ORDER if name in document),
     )
-
-
-def _check_company(document: Mapping[str, Any]) -> None:
-    """Refuse what says more of an error where there is none."""
-    for name in _OF_ERRORS:
-        allowed = "error" in document or (name == "labels" and "writeConcernError" in document)
-        if name in document and not allowed:
-            cure = "; label adds labels to any reply" if name == "labels" else ""
-            raise ControlError(f"{name} goes with an error, and there is none{cure}", path=(name,))
 
 
 def _merged(effects: list[Effects]) -> Effects:

@@ -238,7 +238,13 @@ class SessionCatalog:
         """
         session = self._sessions.get(session_id)
         if session is None:
-            session = self._add(session_id, now)
+            self._reap(now)
+            if len(self._sessions) >= self._capacity:
+                raise CommandError(
+                    ErrorCode.TOO_MANY_LOGICAL_SESSIONS,
+                    "Unable to add session into the cache because the number of active sessions is too high",
+                )
+            session = self._sessions[session_id] = Session(session_id, now)
         session.last_use = now
         session.ended = False
         return session
@@ -279,16 +285,6 @@ class SessionCatalog:
     def __contains__(self, session_id: object) -> bool:
         """Say whether a session is remembered."""
         return session_id in self._sessions
-
-    def _add(self, session_id: bytes, now: float) -> Session:
-        self._reap(now)
-        if len(self._sessions) >= self._capacity:
-            raise CommandError(
-                ErrorCode.TOO_MANY_LOGICAL_SESSIONS,
-                "Unable to add session into the cache because the number of active sessions is too high",
-            )
-        session = self._sessions[session_id] = Session(session_id, now)
-        return session
 
     def _reap(self, now: float) -> None:
         if now < self._reap_at:

@@ -353,7 +353,14 @@ def as_of(catalog: Catalog, oplog: Oplog, at: Timestamp, ns: Namespace) -> Catal
             collection = past.get(written.ns)
             if written.ns.collection == _COMMANDS:
                 # What a drop or rename took away cannot be brought back by undoing documents.
-                if _removes(written.ns.db, written.change.after or {}, ns):
+                command = written.change.after or {}
+                if "dropDatabase" in command:
+                    removes = written.ns.db == ns.db
+                elif "renameCollection" in command:
+                    removes = str(ns) in (command["renameCollection"], command.get("to"))
+                else:
+                    removes = "drop" in command and (written.ns.db, command["drop"]) == ns
+                if removes:
                     raise _snapshot_unavailable(at)
             elif collection is not None and collection.uuid == written.uuid:
                 # Another collection may have the name today; its documents are not the ones to undo.
@@ -367,14 +374,6 @@ def _snapshot_unavailable(at: Timestamp) -> CommandError:
         "Unable to read from a snapshot due to pending collection catalog changes; please retry the"
         f" operation. Snapshot timestamp is {_shown(at)}.",
     )
-
-
-def _removes(db: str, command: dict[str, object], ns: Namespace) -> bool:
-    if "dropDatabase" in command:
-        return db == ns.db
-    if "renameCollection" in command:
-        return str(ns) in (command["renameCollection"], command.get("to"))
-    return "drop" in command and (db, command["drop"]) == ns
 
 
 def _shown(time: Timestamp) -> str:

@@ -149,18 +149,10 @@ def _parse_double(value: Any) -> float | None:
     return None
 
 
-def _parse_string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _parse_strings(value: Any) -> list[str] | None:
     if isinstance(value, str):
         return [each.strip() for each in value.split(",") if each.strip()]
     return list(value) if isinstance(value, list | tuple) else None
-
-
-def _parse_document(value: Any) -> dict[str, Any] | None:
-    return dict(value) if isinstance(value, Mapping) else None
 
 
 _PARSERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
@@ -168,7 +160,7 @@ _PARSERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     "int": _parse_int,
     "long": _parse_int,
     "double": _parse_double,
-    "string": _parse_string,
+    "string": lambda value: value if isinstance(value, str) else None,
     "strings": _parse_strings,
-    "document": _parse_document,
+    "document": lambda value: dict(value) if isinstance(value, Mapping) else None,
 }

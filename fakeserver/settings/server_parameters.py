@@ -134,18 +134,14 @@ class ServerParameters:
 
     def _update(self, parsed: Mapping[str, Any]) -> None:
         self._values.update(parsed)
-        self._agree_on_log_level(parsed)
-        self.yield_period = self._values["internalQueryExecYieldPeriodMS"] / 1000
-        self.requires_api_version = self._values["requireApiVersion"]
-
-    def _agree_on_log_level(self, parsed: Mapping[str, Any]) -> None:
-        """Keep the two names of the log's default verbosity at one value."""
         values = self._values
         if log_components.NAME in parsed:
             values[log_components.LEVEL] = values[log_components.NAME]["verbosity"]
         elif log_components.LEVEL in parsed:
             level = values[log_components.LEVEL]
             values[log_components.NAME] = {**values[log_components.NAME], "verbosity": level}
+        self.yield_period = self._values["internalQueryExecYieldPeriodMS"] / 1000
+        self.requires_api_version = self._values["requireApiVersion"]
 
     def __getitem__(self, name: str) -> Any:
         """Return a value, the default of one that the release does not have."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fakeserver.admission.controls import AdmissionControl
     from fakeserver.admission.execution_control import Ticket
     from fakeserver.admission.invocations import TicketPool
-    from fakeserver.admission.rate_limiter import RateLimiter, Verdict
+    from fakeserver.admission.rate_limiter import Verdict
     from fakeserver.deployment.node import Node
     from fakeserver.idl.command_table import CommandSpec
     from fakeserver.request.context import RequestContext
@@ -123,7 +123,11 @@ class RequestRateLimit(Stage):
             return
         limiter.interrupt()
         if request.response.failure is not None:
-            request.response.failure = _interrupted(limiter, request.response.failure)
+            error = request.response.failure
+            queue = f"Interrupted while waiting in rate limiter queue. rateLimiterName={limiter.name}"
+            request.response.failure = CommandError(
+                error.code, f"{queue} :: caused by :: {error.message}", extra=error.extra
+            )
 
 
 def _is_exempt(node: Node, admission: AdmissionControl, connection: ConnectionState) -> bool:
@@ -202,11 +206,6 @@ class RateLimitQueue(Stage):
             progress.rate_queued += now - progress.queued_since
         progress.reservation = progress.queued_since = None
         return PASS
-
-
-def _interrupted(limiter: RateLimiter, error: CommandError) -> CommandError:
-    queue = f"Interrupted while waiting in rate limiter queue. rateLimiterName={limiter.name}"
-    return CommandError(error.code, f"{queue} :: caused by :: {error.message}", extra=error.extra)
 
 
 _OVERLOADED: Final = "MongoDB is overloaded and cannot accept new operations. Try again later."

@@ -68,7 +68,13 @@ class ReadConcernCheck(Stage):
         concern = command.get("readConcern")
         if concern is None:
             return PASS
-        level = _parse(request, concern)
+        if not isinstance(concern, dict):
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH,
+                f"BSON field '{request.name}.readConcern' is the wrong type '{type_name(concern)}', expected"
+                " type 'object'",
+            )
+        level = check_read_concern(concern)
         name = request.spec.name
         if request.has_autocommit:
             _check_transaction(command, level)
@@ -119,12 +125,6 @@ def _wait_for_times(request: RequestContext, concern: dict[str, Any], level: str
     return Await(node.cluster.replication, math.inf if request.deadline is None else request.deadline)
 
 
-def _parse(request: RequestContext, concern: Any) -> str:
-    if not isinstance(concern, dict):
-        raise _wrong_type(f"{request.name}.readConcern", concern, "object")
-    return check_read_concern(concern)
-
-
 def _check_transaction(command: dict[str, Any], level: str) -> None:
     """Refuse a read concern in a transaction (`Transactions: readConcern`). Raises `CommandError` 72."""
     # The first statement takes the snapshot, so a concern of a later one would come too late.
@@ -171,13 +171,6 @@ def _check_server(request: RequestContext, concern: dict[str, Any], level: str) 
                 ErrorCode.ILLEGAL_OPERATION,
                 f"Cannot specify {name} readConcern without replication enabled",
             )
-
-
-def _wrong_type(path: str, value: Any, expected: str) -> CommandError:
-    return CommandError(
-        ErrorCode.TYPE_MISMATCH,
-        f"BSON field '{path}' is the wrong type '{type_name(value)}', expected type '{expected}'",
-    )
 
 
 class WriteConcernCheck(Stage):

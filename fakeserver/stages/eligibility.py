@@ -74,7 +74,15 @@ class SessionFields(Stage):
             # belong to no session, and a server does not look at their session fields.
             if request.node.auth and request.spec.requires_auth and not _is_known(request):
                 return PASS
-            _check_transaction_fields(request, command)
+            # This order decides which of several faults a client hears of; it is the server's.
+            number = command.get("txnNumber")
+            if number is not None:
+                _check_txn_number(request, number)
+            if "autocommit" in command:
+                _check_autocommit(request, command, number)
+            if "startTransaction" in command:
+                _check_start(request, command)
+            request.txn_number = None if number is None else int(number)
         return PASS
 
     def entry(self, _spec: CommandSpec | None, shape: Shape, _node: Node) -> Enter | None:
@@ -96,18 +104,6 @@ def _take_own(request: RequestContext, lsid: Any, now: float) -> None:
 
 def _is_known(request: RequestContext) -> bool:
     return request.connection.identity.is_known(request.node.users, bypass=False)
-
-
-def _check_transaction_fields(request: RequestContext, command: dict[str, Any]) -> None:
-    # This order decides which of several faults a client hears of; it is the server's.
-    number = command.get("txnNumber")
-    if number is not None:
-        _check_txn_number(request, number)
-    if "autocommit" in command:
-        _check_autocommit(request, command, number)
-    if "startTransaction" in command:
-        _check_start(request, command)
-    request.txn_number = None if number is None else int(number)
 
 
 def _check_txn_number(request: RequestContext, number: Any) -> None:
@@ -203,19 +199,14 @@ class Eligibility(Stage):
     def _check_db(self, request: RequestContext) -> None:
         name = request.db
         if name == _LOCAL:  # never remembered: it has a collection that cannot be written to
-            _check_local(request)
+            spec, command = request.spec, request.command or {}
+            if request.target == COLLECTION and needs_primary(spec.kind, spec.name, command):
+                raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"{_LOCAL}.{COLLECTION} is read-only")
             return
         if not is_valid_db(name):
             raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid database name: '{name}'")
         if len(self._valid) < _KNOWN_NAMES:
             self._valid.add(name)
-
-
-def _check_local(request: RequestContext) -> None:
-    """Refuse to write to the journal. Raises `CommandError` 20."""
-    spec, command = request.spec, request.command or {}
-    if request.target == COLLECTION and needs_primary(spec.kind, spec.name, command):
-        raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"{_LOCAL}.{COLLECTION} is read-only")
 
 
 def _check_transaction(request: RequestContext) -> None:
@@ -227,30 +218,24 @@ def _check_transaction(request: RequestContext) -> None:
                 ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 f"Cannot run '{spec.name}' in a multi-document transaction.{hint}",
             )
-        _check_namespace(request)
+        # These are not replicated like others (`local`), or hold the state of transactions themselves
+        # (`config`).
+        if request.db in _OWN_DBS:
+            raise CommandError(
+                ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                f"Cannot run command against the '{request.db}' database in a transaction.",
+            )
+        target = next(iter((request.command or {}).values()), None)
+        if target in _OWN_COLLECTIONS:
+            raise CommandError(
+                ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                f"Cannot run command against the '{request.db}.{target}' collection in a transaction.",
+            )
     elif not spec.retryable_write:
         raise CommandError(
             ErrorCode.NOT_A_RETRYABLE_WRITE_COMMAND,
             "txnNumber may only be provided for multi-document transactions and retryable write commands."
             f" autocommit:false was not provided, and {spec.name} is not a retryable write command.",
-        )
-
-
-def _check_namespace(request: RequestContext) -> None:
-    """Refuse a transaction on the server's own databases and collections. Raises `CommandError` 263.
-
-    They are not replicated like others (`local`), or hold the state of transactions themselves (`config`).
-    """
-    if request.db in _OWN_DBS:
-        raise CommandError(
-            ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            f"Cannot run command against the '{request.db}' database in a transaction.",
-        )
-    target = next(iter((request.command or {}).values()), None)
-    if target in _OWN_COLLECTIONS:
-        raise CommandError(
-            ErrorCode.OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            f"Cannot run command against the '{request.db}.{target}' collection in a transaction.",
         )
 
 
@@ -287,7 +272,9 @@ class ReplicaState(Stage):
         if needs_primary(request.spec.kind, request.spec.name, request.command or {}):
             raise _not_primary(request)
         if not request.spec.on_secondaries and not _opts_in(request.command):
-            raise _no_secondary_ok(request)
+            hello_ok = request.connection.hello_ok
+            message = "not primary and secondaryOk=false" if hello_ok else "not master and slaveOk=false"
+            raise CommandError(ErrorCode.NOT_PRIMARY_NO_SECONDARY_OK, message)
         # An arbiter, or a member that is in no set (yet, or any more), has no data that could be read.
         if role is Role.RECOVERING:
             raise CommandError(ErrorCode.NOT_PRIMARY_OR_SECONDARY, "node is recovering")
@@ -309,12 +296,6 @@ def _opts_in(command: Any) -> bool:
 def _not_primary(request: RequestContext) -> CommandError:
     message = "not primary" if request.connection.hello_ok else "not master"
     return CommandError(ErrorCode.NOT_WRITABLE_PRIMARY, message)
-
-
-def _no_secondary_ok(request: RequestContext) -> CommandError:
-    hello_ok = request.connection.hello_ok
-    message = "not primary and secondaryOk=false" if hello_ok else "not master and slaveOk=false"
-    return CommandError(ErrorCode.NOT_PRIMARY_NO_SECONDARY_OK, message)
 
 
 _INT32_MAX: Final = (1 << 31) - 1
@@ -465,12 +446,7 @@ def _check(metadata: Any) -> None:
             ErrorCode.CLIENT_METADATA_DOCUMENT_TOO_LARGE,
             f"The client metadata document must be less then or equal to {_MAX_DOCUMENT_BYTES} bytes",
         )
-    _check_application(metadata.get("application", {}))
-    for section, names in _REQUIRED.items():
-        _check_section(metadata, section, names)
-
-
-def _check_application(application: Any) -> None:
+    application = metadata.get("application", {})
     name = application.get("name", "") if isinstance(application, dict) else None
     if not isinstance(name, str):
         raise CommandError(
@@ -483,6 +459,8 @@ def _check_application(application: Any) -> None:
             f"The 'application.name' field must be less then or equal to {_MAX_APP_NAME_BYTES} bytes in the"
             " client metadata document",
         )
+    for section, names in _REQUIRED.items():
+        _check_section(metadata, section, names)
 
 
 def _check_section(metadata: dict[str, Any], section: str, names: tuple[str, ...]) -> None:

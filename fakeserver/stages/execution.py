@@ -307,27 +307,20 @@ def _statements(request: RequestContext, txn_number: int, now: float) -> Stateme
     session.begin(txn_number, Use.RETRYABLE_WRITE)
 
     def hook(_statement: int) -> None:
-        _before_transactional_write(request, session)
+        # Without an error the statement is written and recorded, and the reply gets lost: the case that
+        # a retry must recognise. So the connection is closed after the run, not here.
+        fail_points = request.node.fail_points
+        fault = fail_points.transactional_write() if fail_points.active else None
+        if fault is None:
+            return
+        request.record_hit(ON_PRIMARY_TRANSACTIONAL_WRITE, "close" if fault.close else "error")
+        if fault.close:
+            request.connection.hang_up = True
+        if fault.code is not None:
+            raise CommandError(
+                fault.code,
+                f"Failing write for {session}:{session.txn_number} due to failpoint. The write must not be"
+                " reflected.",
+            )
 
     return RetryableWrite(session, hook, request.node.oplog)
-
-
-def _before_transactional_write(request: RequestContext, session: Session) -> None:
-    """Apply `onPrimaryTransactionalWrite` before a statement. Raises `CommandError`.
-
-    Without an error the statement is written and recorded, and the reply gets lost: the case that a retry
-    must recognise. So the connection is closed after the run, not here.
-    """
-    fail_points = request.node.fail_points
-    fault = fail_points.transactional_write() if fail_points.active else None
-    if fault is None:
-        return
-    request.record_hit(ON_PRIMARY_TRANSACTIONAL_WRITE, "close" if fault.close else "error")
-    if fault.close:
-        request.connection.hang_up = True
-    if fault.code is not None:
-        raise CommandError(
-            fault.code,
-            f"Failing write for {session}:{session.txn_number} due to failpoint. The write must not be"
-            " reflected.",
-        )

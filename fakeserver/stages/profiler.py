@@ -61,7 +61,9 @@ class Profiler(Stage):
         with aside("the profiler"):
             for entry in _entries(request, now):
                 if self.profiling.wants(request.db, entry, self._draw):
-                    _record(request, entry)
+                    node = request.node
+                    ns = node.catalog.profile_of(request.db)
+                    node.catalog.engine.insert(ns, {"_id": node.object_ids.new(), **entry})
 
 
 def _entries(request: RequestContext, now: float) -> list[Document]:
@@ -117,8 +119,3 @@ def _entry(request: RequestContext, now: float) -> Document:
         entry["appName"] = operation["appName"]
     users = operation.get("effectiveUsers", [])
     return entry | {"allUsers": users, "user": f"{users[0]['user']}@{users[0]['db']}" if users else ""}
-
-
-def _record(request: RequestContext, entry: Document) -> None:
-    node = request.node
-    node.catalog.engine.insert(node.catalog.profile_of(request.db), {"_id": node.object_ids.new(), **entry})

@@ -51,7 +51,9 @@ class ErrorLabels(Stage):
         if request.response.failure is None and request.response.write_concern_error is None:
             return
         code = None if request.response.failure is None else int(request.response.failure.code)
-        write_concern_code = _code_of(request.response.write_concern_error)
+        write_concern_error = request.response.write_concern_error
+        given = write_concern_error.get("code") if isinstance(write_concern_error, dict) else None
+        write_concern_code = int(given) if isinstance(given, int | float) else None
         extra = _labels_and_hint(request, code, write_concern_code)
         node = request.node
         if _tells_topology_version(node, code, write_concern_code):
@@ -72,11 +74,6 @@ def _tells_topology_version(node: Node, code: int | None, write_concern_code: in
 
 def _is_not_primary(code: int | None) -> bool:
     return code is not None and is_in(code, Category.NOT_PRIMARY)
-
-
-def _code_of(write_concern_error: Any) -> int | None:
-    code = write_concern_error.get("code") if isinstance(write_concern_error, dict) else None
-    return int(code) if isinstance(code, int | float) else None
 
 
 def _labels_and_hint(

@@ -55,26 +55,22 @@ class Rules(Stage):
         if ruling is None:
             if not self._book.active:
                 return PASS
-            ruling = self._decide(request, now)
+            # A filter has yield points, and a count must not be taken twice meanwhile.
+            with in_one_turn():
+                ruling = request.faults.ruling = self._book.decide(_asked(request, self._book), now)
+            node, connection = request.node, request.connection
+            for name, effect in ruling.hits:
+                node.record(RuleHit(name, request.name, connection.id, effect))
+            for name, error in ruling.failures:
+                attr = {"rule": name, "command": request.name, "error": str(error) or repr(error)}
+                message = "A rule failed, and let the request pass"
+                node.log.write("COMMAND", 0, message, severity="W", context=connection.thread_name, attr=attr)
             request.faults.waits_until = now + ruling.delay
             if not ruling.delay and ruling.held is None:
                 return _answer(request, ruling.answer)
         elif request.deadline is not None and now >= request.deadline:
             raise expired()
         return _wait(request, ruling, now)
-
-    def _decide(self, request: RequestContext, now: float) -> Ruling:
-        # A filter has yield points, and a count must not be taken twice meanwhile.
-        with in_one_turn():
-            ruling = request.faults.ruling = self._book.decide(_asked(request, self._book), now)
-        node, connection = request.node, request.connection
-        for name, effect in ruling.hits:
-            node.record(RuleHit(name, request.name, connection.id, effect))
-        for name, error in ruling.failures:
-            attr = {"rule": name, "command": request.name, "error": str(error) or repr(error)}
-            message = "A rule failed, and let the request pass"
-            node.log.write("COMMAND", 0, message, severity="W", context=connection.thread_name, attr=attr)
-        return ruling
 
     def leave(self, request: RequestContext, outcome: Outcome, _now: float) -> None:
         ruling = request.faults.ruling
@@ -96,7 +92,16 @@ class Rules(Stage):
             response.body = {**response.body, **ruling.fields}
         response.added_labels = ruling.labels
         if isinstance(answer, RuleReply) and replies:
-            _encode(request, answer, ruling)
+            # Encode a reply of a rule; as bytes, nothing looks into it on its way.
+            document: dict[str, Any] = dict(answer.document)
+            if ruling.write_concern_error is not None:
+                document["writeConcernError"] = dict(ruling.write_concern_error)
+            if ruling.labels:
+                stated = document.get("errorLabels")
+                own = stated if isinstance(stated, list) else []
+                document["errorLabels"] = [*own, *(label for label in ruling.labels if label not in own)]
+            document.setdefault("ok", 1.0)
+            request.response.encoded_body = bson.encode(document)
         elif ruling.labels and response.failure is None and response.write_concern_error is None:
             # What is no failure passes the stage of labels by.
             response.extra = {"errorLabels": list(ruling.labels)}
@@ -132,19 +137,6 @@ def _answer(request: RequestContext, answer: Answer | None) -> Action:
     if answer is Ending.SILENCE:
         return Silence("a rule gives no answer")
     return Disconnect("a rule closes the connection")
-
-
-def _encode(request: RequestContext, answer: RuleReply, ruling: Ruling) -> None:
-    """Encode a reply of a rule; as bytes, nothing looks into it on its way."""
-    document: dict[str, Any] = dict(answer.document)
-    if ruling.write_concern_error is not None:
-        document["writeConcernError"] = dict(ruling.write_concern_error)
-    if ruling.labels:
-        stated = document.get("errorLabels")
-        own = stated if isinstance(stated, list) else []
-        document["errorLabels"] = [*own, *(label for label in ruling.labels if label not in own)]
-    document.setdefault("ok", 1.0)
-    request.response.encoded_body = bson.encode(document)
 
 
 # The facts of a request.

@@ -50,7 +50,9 @@ class WriteRateLimit(Stage):
         if reservation is None:
             if not pacing.limits_writes:
                 return PASS
-            cost = pacing.cost(_statements(request))
+            command: dict[str, Any] = request.command or {}
+            batch = command.get(_STATEMENTS.get(request.spec.name, ""))
+            cost = pacing.cost(len(batch) if isinstance(batch, list) else 1)
             verdict = pacing.writes.acquire(now, cost)
             if verdict is NO_TOKEN:
                 request.verdict, request.queue = REJECTED, WRITE_RATE
@@ -85,12 +87,6 @@ class WriteRateLimit(Stage):
 
 
 _ALL: Final = 2**31
-
-
-def _statements(request: RequestContext) -> int:
-    command: dict[str, Any] = request.command or {}
-    batch = command.get(_STATEMENTS.get(request.spec.name, ""))
-    return len(batch) if isinstance(batch, list) else 1
 
 
 def _written(request: RequestContext) -> int:

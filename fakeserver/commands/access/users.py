@@ -180,7 +180,11 @@ def _password(command: dict[str, Any]) -> Password | None:
         )
     mechanisms = command.get("mechanisms")
     if mechanisms is not None:
-        _check_mechanisms(mechanisms)
+        if not mechanisms:
+            raise CommandError(ErrorCode.BAD_VALUE, "mechanisms field must not be empty")
+        for mechanism in mechanisms:
+            if mechanism not in MECHANISMS:
+                raise CommandError(ErrorCode.BAD_VALUE, f"Unknown auth mechanism '{mechanism}'")
     text = command.get("pwd")
     if text is None:
         return None
@@ -191,14 +195,6 @@ def _password(command: dict[str, Any]) -> Password | None:
     digested = not command.get("digestPassword", True)
     default = (SHA_1,) if digested else MECHANISMS
     return Password(text, default if mechanisms is None else tuple(mechanisms), digested)
-
-
-def _check_mechanisms(mechanisms: list[str]) -> None:
-    if not mechanisms:
-        raise CommandError(ErrorCode.BAD_VALUE, "mechanisms field must not be empty")
-    for mechanism in mechanisms:
-        if mechanism not in MECHANISMS:
-            raise CommandError(ErrorCode.BAD_VALUE, f"Unknown auth mechanism '{mechanism}'")
 
 
 def _check_external(db: str, password: Password | None) -> None:

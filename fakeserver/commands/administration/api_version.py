@@ -69,7 +69,12 @@ def validate_db_metadata(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return what of the metadata an API version excludes."""
     db, name = command.get("db"), command.get("collection")
     if db is not None:
-        _check_db(db)
+        if not db:
+            raise CommandError(_EMPTY_DB_NAME, "db name is empty")
+        if "." in db or "\0" in db or len(db.encode()) > _MAX_DB_NAME_BYTES:
+            raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid database name: '{db}'")
+        if any(character in db for character in ' /\\"'):
+            raise CommandError(_INVALID_DB_NAME, f"Invalid db name: {db}")
     if name is not None:
         check_target(name, db or "")
     parameters = command["apiParameters"]
@@ -89,16 +94,6 @@ def validate_db_metadata(ctx: CommandContext, command: dict[str, Any]) -> Reply:
             if index.sparse or "text" in index.key.values()
         ]
     }
-
-
-def _check_db(db: str) -> None:
-    """Refuse what no database can be called. Raises `CommandError` 28539, 13280 or 73."""
-    if not db:
-        raise CommandError(_EMPTY_DB_NAME, "db name is empty")
-    if "." in db or "\0" in db or len(db.encode()) > _MAX_DB_NAME_BYTES:
-        raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid database name: '{db}'")
-    if any(character in db for character in ' /\\"'):
-        raise CommandError(_INVALID_DB_NAME, f"Invalid db name: {db}")
 
 
 @table.command("testDeprecation", kind="internal", test_only=True, since=WIRE_50)

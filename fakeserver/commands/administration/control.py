@@ -15,7 +15,7 @@ control listener does not; no rule covers it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError, expired
 from fakeserver.idl.command_table import CommandTable, Reply
@@ -28,7 +28,6 @@ from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.waiting.outcome import VerbOutcome
 
 table = CommandTable()
 
@@ -48,7 +47,12 @@ def control(ctx: CommandContext, command: dict[str, Any]) -> Reply:
             if ctx.node.refuses:
                 raise HangUp("the verb has ended this connection")
             if not outcome.done:
-                _await(ctx, outcome)
+                # Have the command called again at the end of a verb, or at its deadline.
+                ctx.finished[_OUTCOME] = outcome
+                over = Bell()
+                outcome.when_done(over.ring)
+                deadline = ctx.request.deadline
+                raise Park(over, math.inf if deadline is None else deadline)
         elif not outcome.done:
             raise expired()
         return dict(outcome.result())
@@ -62,12 +66,3 @@ def _arguments(command: dict[str, Any]) -> dict[str, Any]:
         for name, value in command.items()
         if name != _COMMAND and not name.startswith("$") and name not in GENERIC
     }
-
-
-def _await(ctx: CommandContext, outcome: VerbOutcome) -> NoReturn:
-    """Have the command called again at the end of a verb, or at its deadline. Raises `Park`."""
-    ctx.finished[_OUTCOME] = outcome
-    over = Bell()
-    outcome.when_done(over.ring)
-    deadline = ctx.request.deadline
-    raise Park(over, math.inf if deadline is None else deadline)

@@ -187,19 +187,14 @@ def lock_info(ctx: CommandContext, _command: dict[str, Any]) -> Reply:
 def drop_connections(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Close the connections to other members: there are none, because members share their data in memory."""
     for each in command["hostAndPort"]:
-        _check_address(each)
+        bracketed = each.startswith("[") and "]" in each
+        host, colon, port = each.rpartition(":") if not bracketed else _split_bracketed(each)
+        if not colon:
+            host = each
+        is_port = port.isdigit() and 0 < int(port) <= _MAX_PORT
+        if not host or (":" in host and not bracketed) or (colon and not is_port):
+            raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Bad address '{each}': expected host:port")
     return {}
-
-
-def _check_address(address: str) -> None:
-    """Refuse what names no host, or no port. Raises `CommandError` 9."""
-    bracketed = address.startswith("[") and "]" in address
-    host, colon, port = address.rpartition(":") if not bracketed else _split_bracketed(address)
-    if not colon:
-        host = address
-    is_port = port.isdigit() and 0 < int(port) <= _MAX_PORT
-    if not host or (":" in host and not bracketed) or (colon and not is_port):
-        raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Bad address '{address}': expected host:port")
 
 
 def _split_bracketed(address: str) -> tuple[str, str, str]:

@@ -52,7 +52,10 @@ def list_databases(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     names_only = request.get("nameOnly", False)
     described: list[dict[str, Any]] = []
     for name in _visible(ctx, request.get("authorizedDatabases")):
-        size = _size(ctx, name)
+        stored = [each for each in ctx.catalog.collections(name) if not each.is_view]
+        data = sum(storage_bytes(ctx.catalog.engine.stats(each.ns).size) for each in stored)
+        # A built-in database without collections is shown as a few pages, as on a fresh server.
+        size = (data + PAGE_BYTES * sum(len(each.indexes) for each in stored)) or PAGE_BYTES * 10
         described.append({"name": name, "sizeOnDisk": Int64(size), "empty": False})
     if names_only:
         # The filter sees no more than the reply.
@@ -74,13 +77,6 @@ def _visible(ctx: CommandContext, authorized_only: bool | None) -> list[str]:  #
     if sees_all and not authorized_only:
         return names
     return [name for name in names if privileges.reach(Resource(name))]
-
-
-def _size(ctx: CommandContext, db: str) -> int:
-    stored = [each for each in ctx.catalog.collections(db) if not each.is_view]
-    data = sum(storage_bytes(ctx.catalog.engine.stats(each.ns).size) for each in stored)
-    # A built-in database without collections is shown as a few pages, as on a fresh server.
-    return (data + PAGE_BYTES * sum(len(each.indexes) for each in stored)) or PAGE_BYTES * 10
 
 
 def _check_droppable(ctx: CommandContext) -> None:

@@ -36,8 +36,6 @@ from mongowire.codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bson import Binary
-
     from fakeserver.storage.port.engine import Document
 
 table = CommandTable()
@@ -168,7 +166,12 @@ def _apply(batch: Batch, numbers: Iterator[int], entry: Document) -> bool:
         return True
     if not ns.db or not ns.collection:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"invalid ns: {ns}")
-    _check_uuid(ctx, ns, entry.get("ui"))
+    uuid = entry.get("ui")
+    collection = ctx.catalog.get(ns)
+    if uuid is not None and (collection is None or collection.uuid != uuid):
+        raise CommandError(
+            _OTHER_COLLECTION, f"Namespace '{ns}' and UUID '{uuid.hex()}' point to different collections"
+        )
     if ctx.catalog.get(ns) is None:
         if op == "d":
             return True
@@ -178,14 +181,6 @@ def _apply(batch: Batch, numbers: Iterator[int], entry: Document) -> bool:
             f" {show_document(entry)}",
         )
     return _BY_OPERATION[op](batch, next(numbers), ns, entry)
-
-
-def _check_uuid(ctx: CommandContext, ns: Namespace, uuid: Binary | None) -> None:
-    collection = ctx.catalog.get(ns)
-    if uuid is not None and (collection is None or collection.uuid != uuid):
-        raise CommandError(
-            _OTHER_COLLECTION, f"Namespace '{ns}' and UUID '{uuid.hex()}' point to different collections"
-        )
 
 
 def _insert(batch: Batch, index: int, ns: Namespace, entry: Document) -> bool:
@@ -239,7 +234,15 @@ def _run(ctx: CommandContext, db: str, command: Document) -> None:
     if spec is None or name not in _DONE_ALREADY:
         code = ErrorCode.COMMAND_NOT_SUPPORTED if name.endswith("IndexBuild") else ErrorCode.BAD_VALUE
         raise CommandError(code, f"Unrecognized oplog command: {name}")
-    request = _as_sent(name, command)
+    if name == "create":
+        request = {field: value for field, value in command.items() if field != "idIndex"}
+    elif name == "createIndexes" and "indexes" not in command:
+        index = {field: value for field, value in command.items() if field != name}
+        request = {name: command[name], "indexes": [index]}
+    elif name == "renameCollection" and command.get("dropTarget"):
+        request = {**command, "dropTarget": True}
+    else:
+        request = dict(command)
     if spec.fields is not None:
         spec.fields.check_command(request)
     inner = CommandContext(
@@ -251,15 +254,3 @@ def _run(ctx: CommandContext, db: str, command: Document) -> None:
     except CommandError as error:
         if error.code not in _DONE_ALREADY[name]:
             raise
-
-
-def _as_sent(name: str, command: Document) -> Document:
-    """Return a command of an oplog as a client sends it."""
-    if name == "create":
-        return {field: value for field, value in command.items() if field != "idIndex"}
-    if name == "createIndexes" and "indexes" not in command:
-        index = {field: value for field, value in command.items() if field != name}
-        return {name: command[name], "indexes": [index]}
-    if name == "renameCollection" and command.get("dropTarget"):
-        return {**command, "dropTarget": True}
-    return dict(command)

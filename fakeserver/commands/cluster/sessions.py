@@ -160,20 +160,16 @@ def _keys(ctx: CommandContext, command: dict[str, Any], path: str, *leave: str) 
         if lsid is None:
             continue
         if isinstance(lsid, dict):
-            _check_id(lsid, f"{path}.{number}")
+            where = f"{path}.{number}"
+            _ID.check(lsid, where)
+            value = lsid.get("id")
+            if isinstance(value, bytes) and getattr(value, "subtype", 0) != UUID_SUBTYPE:
+                raise CommandError(
+                    ErrorCode.TYPE_MISMATCH,
+                    f"BSON field '{where}.id' is the wrong binData type, expected type 'UUID'",
+                )
         keys.append(own_session(ctx.node, ctx.connection, lsid, path, *leave))
     return keys
-
-
-def _check_id(lsid: dict[str, Any], path: str) -> None:
-    """Refuse what is in no session's id. Raises `CommandError` 40415, or 14 for another kind of binary."""
-    _ID.check(lsid, path)
-    value = lsid.get("id")
-    if isinstance(value, bytes) and getattr(value, "subtype", 0) != UUID_SUBTYPE:
-        raise CommandError(
-            ErrorCode.TYPE_MISMATCH,
-            f"BSON field '{path}.id' is the wrong binData type, expected type 'UUID'",
-        )
 
 
 def _kill(ctx: CommandContext, session_ids: list[bytes]) -> None:

@@ -138,7 +138,12 @@ def enable_sharding(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
 def shard_collection(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Shard a collection by a key; one that is not there is created."""
     ns, key, config = _namespace(first_argument(command)), command["key"], _config(ctx)
-    _check_key(key)
+    if not key or any(direction not in _DIRECTIONS for direction in key.values()):
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            f"Unsupported shard key pattern {key}. Pattern must either be a single hashed field, or a list of"
+            " ascending fields",
+        )
     unique = command.get("unique", False)
     known = config.key_of(ns)
     # Idempotent for the same key, so that a client may repeat the command after a lost reply.
@@ -166,15 +171,6 @@ def _namespace(name: Any) -> Namespace:
     if not ns.db or not ns.collection:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid namespace specified '{name}'")
     return ns
-
-
-def _check_key(key: dict[str, Any]) -> None:
-    if not key or any(direction not in _DIRECTIONS for direction in key.values()):
-        raise CommandError(
-            ErrorCode.BAD_VALUE,
-            f"Unsupported shard key pattern {key}. Pattern must either be a single hashed field, or a list of"
-            " ascending fields",
-        )
 
 
 def _ensure_index(ctx: CommandContext, collection: Collection, key: dict[str, Any], *, unique: bool) -> None:

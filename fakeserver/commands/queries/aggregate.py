@@ -121,7 +121,9 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     # A server parses the pipeline before it looks at the collection: what is wrong with a stage is reported
     # even where the collection is missing or a view.
     names = [stage_name(stage) for stage in pipeline]
-    _check_known(names, ctx.node.profile.max_wire_version)
+    for name in names:
+        if STAGES.get(name, 0) > ctx.node.profile.max_wire_version:
+            raise unrecognized_stage(name)
     if request.get("apiStrict", False):
         _check_strict(request, pipeline)
     _check_order(names, pipeline, whole_database=type(target) is not str)
@@ -216,12 +218,6 @@ def _in_order_of_ids(pipeline: Pipeline, *, backwards: bool) -> Pipeline:
     if after < len(pipeline) and stage_name(pipeline[after]) == "$geoNear":
         return pipeline
     return [*pipeline[:after], {"$sort": {"_id": -1 if backwards else 1}}, *pipeline[after:]]
-
-
-def _check_known(names: Sequence[str], wire_version: int) -> None:
-    for name in names:
-        if STAGES.get(name, 0) > wire_version:
-            raise unrecognized_stage(name)
 
 
 def _check_order(names: Sequence[str], pipeline: Pipeline, *, whole_database: bool) -> None:
@@ -447,7 +443,12 @@ def open_stream(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], 
     _check_stream_concern(request)
     pipeline: Sequence[Mapping[str, Any]] = request["pipeline"]
     options = parse(pipeline[0]["$changeStream"], ns, ctx.node.profile.max_wire_version)
-    _check_target(ctx, ns)
+    collection = ctx.catalog.get(ns)
+    if collection is not None and collection.kind != "collection":
+        kind = "view" if collection.is_view else "timeseries collection"
+        raise CommandError(
+            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a {kind}, not a collection"
+        )
     name = None if ns.collection == "$cmd.aggregate" else ns.collection
     watched = Watched() if options.everything else Watched(ns.db, name)
     release = ctx.node.profile.max_wire_version
@@ -484,15 +485,6 @@ def _check_stream_concern(request: Mapping[str, Any]) -> None:
             ErrorCode.INVALID_OPTIONS,
             "Aggregation stage $changeStream cannot run with a readConcern other than 'majority', or in a "
             f"multi-document transaction. Current readConcern: {level}",
-        )
-
-
-def _check_target(ctx: CommandContext, ns: Namespace) -> None:
-    collection = ctx.catalog.get(ns)
-    if collection is not None and collection.kind != "collection":
-        kind = "view" if collection.is_view else "timeseries collection"
-        raise CommandError(
-            ErrorCode.COMMAND_NOT_SUPPORTED_ON_VIEW, f"Namespace {ns} is a {kind}, not a collection"
         )
 
 

@@ -206,7 +206,10 @@ class Out(_Writer):
             for index in collection.indexes.values():
                 if index.name != "_id_":
                     engine.create_index(aside, index)
-            self._begin(aside, made)
+            # Enter in the oplog that there is a collection on the side.
+            detail: Document = {"nsType": "collection", "idIndex": None}
+            created = {"create": aside.collection, "temp": True}
+            self.ctx.command_applied(aside.db, created, uuid=made, detail=detail)
             for document in interruptible(documents):
                 change = self._store(collection, aside, document)
                 ctx.node.oplog.append((Written(aside, change, made),))
@@ -238,12 +241,6 @@ class Out(_Writer):
         collection.validate(document, bypassing=not self.checked, builtins=self.ctx.builtins)
         return Changed(None, self.ctx.catalog.engine.insert(aside, document))
 
-    def _begin(self, aside: Namespace, made: Binary) -> None:
-        """Enter in the oplog that there is a collection on the side."""
-        detail: Document = {"nsType": "collection", "idIndex": None}
-        created = {"create": aside.collection, "temp": True}
-        self.ctx.command_applied(aside.db, created, uuid=made, detail=detail)
-
     def _end(self, aside: Namespace, made: Binary, replaced: Collection | None) -> None:
         """Enter in the oplog that it has its name now."""
         entry: Document = {"renameCollection": str(aside), "to": str(self.target), "stayTemp": False}
@@ -268,8 +265,14 @@ class Merge(_Writer):
         """Merge the results into the target; one that fails stops no other, and is told in the end."""
         failed: CommandError | None = None
         if documents and isinstance(self.when_matched, list):
+            # Whether there is a match is known only when the results are.
+            query = self.options
+            variables = dict.fromkeys((*(query.let or {}), *self.let, "new"))
+            scope = Scope(
+                variables={**variables, **query.builtins()}, make_id=query.make_id, scripts=query.scripts
+            )
             try:
-                _check_pipeline(self.when_matched, self.options, self.let)
+                compile_update(self.when_matched, scope, query={})
             except CommandError as error:
                 raise _executing(error) from None
         for document in interruptible(documents):
@@ -298,11 +301,25 @@ class Merge(_Writer):
         if not found:
             self._not_matched(document, key)
         else:
-            self._matched(document, found[0], key)
+            existing = found[0]
+            if self.when_matched == "keepExisting":
+                return
+            if self.when_matched == "fail":
+                index = "_id_" if self.on == ("_id",) else "_".join(f"{name}_1" for name in self.on)
+                raise duplicate_key(self.target, index, dict.fromkeys(self.on, 1), key.values())
+            query = self.options._replace(
+                filter={"_id": {"$eq": existing["_id"]}}, let=self._variables(document)
+            )
+            update = Update(query, self._change(document, existing))
+            self.ctx.catalog.engine.update(self.target, update, accept=self._accept)
 
     def _not_matched(self, document: Document, key: Mapping[str, Any]) -> None:
         if self.when_not_matched == "insert":
-            self._check_size(document)
+            # It is upserted, but for where a match would fail.
+            if self.when_matched == "fail":
+                check_limits(document)
+            else:
+                check_updated(len(bson.encode(document)), TOO_LARGE_TO_UPSERT, "Document to upsert")
             if self.when_matched in ("merge", "keepExisting"):
                 document = _by_name(document)
                 # An update sets what its query equals: null, where the document says nothing.
@@ -319,23 +336,6 @@ class Merge(_Writer):
                 "one document in "
                 "the source collection",
             )
-
-    def _check_size(self, document: Document) -> None:
-        """Refuse what is too large: it is upserted, but where a match would fail. Raises `WriteError`."""
-        if self.when_matched == "fail":
-            check_limits(document)
-        else:
-            check_updated(len(bson.encode(document)), TOO_LARGE_TO_UPSERT, "Document to upsert")
-
-    def _matched(self, document: Document, existing: Document, key: Mapping[str, Any]) -> None:
-        if self.when_matched == "keepExisting":
-            return
-        if self.when_matched == "fail":
-            index = "_id_" if self.on == ("_id",) else "_".join(f"{name}_1" for name in self.on)
-            raise duplicate_key(self.target, index, dict.fromkeys(self.on, 1), key.values())
-        query = self.options._replace(filter={"_id": {"$eq": existing["_id"]}}, let=self._variables(document))
-        update = Update(query, self._change(document, existing))
-        self.ctx.catalog.engine.update(self.target, update, accept=self._accept)
 
     def _change(self, document: Document, existing: Document) -> Any:
         if self.when_matched == "replace":
@@ -459,13 +459,6 @@ def _merge_let(options: Mapping[str, Any], matched: Any) -> Mapping[str, Any]:
             )
         check_variable(name)
     return let
-
-
-def _check_pipeline(stages: list[Any], query: Query, let: Mapping[str, Any]) -> None:
-    """Refuse what changes no match: whether there is one is known only when the results are. Raises 72."""
-    variables = dict.fromkeys((*(query.let or {}), *let, "new"))
-    scope = Scope(variables={**variables, **query.builtins()}, make_id=query.make_id, scripts=query.scripts)
-    compile_update(stages, scope, query={})
 
 
 _SHOWN: Final = {"whenMatched": "whenMatched", "whenNotMatched": "$merge.whenNotMatched"}

@@ -68,18 +68,6 @@ def _counted(_recorded: Mapping[str, Any]) -> Document:
     return {"n": 1}
 
 
-def _record(change: Changed, image: str) -> Document:
-    """Return what is known of a statement that was executed.
-
-    As in the oplog: `op` is `i`, `u` or `d`, beside the `_id` of its document; and `document`, which is its
-    `image` of `before` or `after`, where the statement returns one.
-    """
-    kept = change.before if change.after is None else change.after
-    op = "i" if change.before is None else "d" if change.after is None else "u"
-    record = {"op": op, "_id": None if kept is None else kept.get("_id"), "image": image}
-    return {**record, "document": getattr(change, image)} if image else record
-
-
 class Batch:
     """The statements of one command: which ran, which failed, which had been executed before.
 
@@ -204,7 +192,14 @@ class Batch:
             ctx.applied(ns, change, target)
         # What changed nothing is not in the oplog, so a server has no record of it and runs a retry anew.
         if ctx.statements is not None:
-            ctx.statements.record(self._running, _record(change, self.image))
+            # As in the oplog: `op` is `i`, `u` or `d`, beside the `_id` of its document; and `document`,
+            # which is its `image` of `before` or `after`, where the statement returns one.
+            kept = change.before if change.after is None else change.after
+            op = "i" if change.before is None else "d" if change.after is None else "u"
+            record = {"op": op, "_id": None if kept is None else kept.get("_id"), "image": self.image}
+            ctx.statements.record(
+                self._running, {**record, "document": getattr(change, self.image)} if self.image else record
+            )
 
     def number(self, index: int) -> int:
         """Return the number by which a retry names the statement at `index`."""

@@ -444,7 +444,7 @@ def build(root: PlacedValue, *, spec: ClusterSpec | None = None) -> Scenario:
         added = (f"node{number}" for number in range(len(servers), _MEMBERS_MAX))
         names = ScenarioNames((*servers, *added), names.commands)
     reader = Reader(spec, names, report)
-    timeline = _timeline(root, reader, report)
+    timeline = [entry for each in _steps(root, report) if (entry := reader.entry(each)) is not None]
     report.end()
     return Scenario(
         file=root.place.file,
@@ -531,10 +531,6 @@ def _items(
 def _steps(root: PlacedValue, report: ProblemReport) -> Sequence[PlacedValue]:
     given = root.members.get("timeline")
     return () if given is None else sequence(given, "the timeline", report)
-
-
-def _timeline(root: PlacedValue, reader: Reader, report: ProblemReport) -> list[TimelineEntry]:
-    return [entry for each in _steps(root, report) if (entry := reader.entry(each)) is not None]
 
 
 # The fields of a scenario file: their names, kinds, defaults and lines of help.

@@ -271,19 +271,16 @@ def _comparison(text: str, servers: Collection[str]) -> QuantityComparison:
     if sign not in _OPERATORS:
         raise ControlError(f"unknown operator {sign!r}; known are {', '.join(_OPERATORS)}")
     if quantity == "primary":
-        return _primary(sign, found["value"], servers)
+        value = found["value"]
+        if sign not in {"==", "!="}:
+            raise ControlError(f"the primary is compared with == or !=, not with {sign}")
+        if value != NO_PRIMARY and value not in servers:
+            raise unknown("server", value, [*servers, NO_PRIMARY])
+        return QuantityComparison("primary", sign, value)
     try:
         return QuantityComparison(quantity, sign, float(found["value"]))
     except ValueError:
         raise ControlError(f"{quantity} is compared with a number, not with {found['value']!r}") from None
-
-
-def _primary(sign: str, value: str, servers: Collection[str]) -> QuantityComparison:
-    if sign not in {"==", "!="}:
-        raise ControlError(f"the primary is compared with == or !=, not with {sign}")
-    if value != NO_PRIMARY and value not in servers:
-        raise unknown("server", value, [*servers, NO_PRIMARY])
-    return QuantityComparison("primary", sign, value)
 
 
 def _holds(comparison: QuantityComparison, readings: Readings) -> bool:

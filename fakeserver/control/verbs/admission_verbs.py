@@ -17,7 +17,7 @@ from mongowire.documents.arguments import Argument, Kind
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from fakeserver.control.subject import Subject
     from fakeserver.deployment.cluster import Cluster
@@ -144,19 +144,15 @@ def _as_at_first(subject: Subject, nodes: Sequence[str], names: Sequence[str]) -
     """Set parameters to what they were at the beginning."""
     reached = []
     for node in subject.nodes(nodes):
-        before = _beginning_of(subject, node)
+        if subject.beginning is None:
+            raise ControlError("the deployment has not started")
+        before = subject.beginning.parameters_of(node)
         own = {name: before[name] for name in names if name in node.parameters}
         if changed := {name: value for name, value in own.items() if node.parameters[name] != value}:
             node.parameters.set(changed)
         if own:
             reached.append(node.name)
     return {"nodes": reached}
-
-
-def _beginning_of(subject: Subject, node: Node) -> Mapping[str, Any]:
-    if subject.beginning is None:
-        raise ControlError("the deployment has not started")
-    return subject.beginning.parameters_of(node)
 
 
 class Shedding:

@@ -73,13 +73,19 @@ class Watch:
 def server(node: Node, now: float) -> dict[str, Any]:
     """Return the state of one server."""
     member, spec = node.member, node.member.spec
+    if node.stopped:
+        process = "stopped"
+    elif node.outages.is_paused:
+        process = "paused"
+    else:
+        process = "unreachable" if node.outages.is_cut_off else "running"
     return {
         "name": node.name,
         "address": node.address,
         "kind": "mongos" if node.is_mongos else "mongod",
         "set": node.shard.name if node.shard is not None else None,
         "role": "MONGOS" if node.is_mongos else "STANDALONE" if node.shard is None else member.role.name,
-        "process": _process(node),
+        "process": process,
         "island": member.island,
         "priority": spec.rank,
         "votes": spec.votes,
@@ -101,15 +107,6 @@ def server(node: Node, now: float) -> dict[str, Any]:
             for point in node.fail_points.active.values()
         ],
     }
-
-
-def _process(node: Node) -> str:
-    """Return `running`, `stopped`, `paused`, or `unreachable` for one that is cut off from clients."""
-    if node.stopped:
-        return "stopped"
-    if node.outages.is_paused:
-        return "paused"
-    return "unreachable" if node.outages.is_cut_off else "running"
 
 
 def _set(shard: Shard) -> dict[str, Any]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fakeserver.deployment.records.journal import Journal
-    from fakeserver.deployment.records.record import Record
 
 
 # The last ten minutes of requests: by second how many had which verdict, and how long they took.
@@ -41,7 +40,7 @@ _SHORTEST: Final = 1e-6
 class _Second:
     verdicts: Counter[str] = field(default_factory=Counter)
     durations: Counter[int] = field(default_factory=Counter)
-    """By class: see `_class_of`."""
+    """By class, which is a span of durations that grows by a tenth: see `RequestHistory.take`."""
 
 
 class RequestHistory:
@@ -59,7 +58,7 @@ class RequestHistory:
             second = self._seconds[number] = _Second()
         second.verdicts[verdict] += 1
         if duration is not None:
-            second.durations[_class_of(duration)] += 1
+            second.durations[math.floor(math.log(max(duration, _SHORTEST) / _SHORTEST) / _GROWTH)] += 1
 
     def rows(self, now: float) -> list[dict[str, Any]]:
         """Return a row for each ten seconds in which there was a request, oldest first.
@@ -88,10 +87,6 @@ class RequestHistory:
     def _forget(self, before: int) -> None:
         for number in [number for number in self._seconds if number <= before]:
             del self._seconds[number]
-
-
-def _class_of(duration: float) -> int:
-    return math.floor(math.log(max(duration, _SHORTEST) / _SHORTEST) / _GROWTH)
 
 
 def _percentiles(seconds: Iterable[_Second]) -> dict[str, float | None]:
@@ -151,23 +146,17 @@ class RequestTally:
             event = record.event
             if isinstance(event, CommandFinished):
                 code = str(event.outcome) if isinstance(event.outcome, int) else ""
-                self._count(verdict_of(event), event.name, code)
-                self._remember(record, event)
+                verdict = verdict_of(event)
+                key = verdict, event.name, code
+                if key not in self._counted and len(self._counted) >= _MOST:
+                    key = verdict, "", ""
+                self._counted[key] += 1
+                # How long a getMore takes is often for the client to say.
+                if event.name not in _HEARTBEATS:
+                    details = None if event.name == "getMore" else record.details
+                    duration = None if details is None else record.at - details.arrived
+                    self.history.take(record.at, verdict, duration)
             self._seq = record.seq
-
-    def _remember(self, record: Record, event: CommandFinished) -> None:
-        """Add a request to the history; how long a getMore takes is often for the client to say."""
-        if event.name in _HEARTBEATS:
-            return
-        details = None if event.name == "getMore" else record.details
-        duration = None if details is None else record.at - details.arrived
-        self.history.take(record.at, verdict_of(event), duration)
-
-    def _count(self, verdict: str, command: str, code: str) -> None:
-        key = verdict, command, code
-        if key not in self._counted and len(self._counted) >= _MOST:
-            key = verdict, "", ""
-        self._counted[key] += 1
 
     def __iter__(self) -> Iterator[tuple[tuple[str, str, str], int]]:
         """Iterate over (verdict, command, code) and their counts, sorted."""

@@ -92,7 +92,13 @@ class ServerLog:
     ) -> None:
         fields: dict[str, Any] = {"s": severity, "c": component, "id": number}
         fields |= {"svc": "S", "ctx": context, "msg": message}
-        shown, truncated = _cut(attr)
+        shown, truncated = {}, {}
+        room = _Room(_LONGEST)
+        for name, value in attr.items():
+            room.is_short = False
+            shown[name] = room.take(value)
+            if room.is_short:
+                truncated[name] = {"type": type(value).__name__}
         if self._node:
             shown["node"] = self._node
         fields |= ({"attr": shown} if shown else {}) | ({"truncated": truncated} if truncated else {})
@@ -120,18 +126,6 @@ def _stand_in(value: Any) -> Any:
         return json_util.default(value, json_util.RELAXED_JSON_OPTIONS)
     except TypeError:
         return str(value)
-
-
-def _cut(attr: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values as far as there is room for them, and the types of those that were cut."""
-    shown, truncated = {}, {}
-    room = _Room(_LONGEST)
-    for name, value in attr.items():
-        room.is_short = False
-        shown[name] = room.take(value)
-        if room.is_short:
-            truncated[name] = {"type": type(value).__name__}
-    return shown, truncated
 
 
 class _Room:

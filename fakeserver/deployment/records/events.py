@@ -261,9 +261,9 @@ KINDS: Final = tuple(KIND_OF.values())
 
 def to_document(event: Event) -> dict[str, Any]:
     """Return the event as a document: `kind` and its fields, those that are None left out."""
-    fields = {name: _plain(value) for name, value in event._asdict().items() if value is not None}
+    fields = {
+        name: value.hex() if isinstance(value, bytes) else value
+        for name, value in event._asdict().items()
+        if value is not None
+    }
     return {"kind": event.kind, **fields}
-
-
-def _plain(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes) else value

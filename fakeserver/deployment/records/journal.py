@@ -108,7 +108,16 @@ def is_error(document: Mapping[str, Any]) -> bool:
 def folded(documents: Iterable[Mapping[str, Any]], most: int) -> tuple[list[Fold], int]:
     """Return the records as folds, `most` at most, and the number of records that are left out."""
     folds = list(_folds(list(documents)))
-    kept = _chosen(folds, most)
+    # The least of them go first, and of two alike the older.
+    known: set[Hashable] = set()
+    ranks = []
+    for fold in folds:
+        key = _key(fold.first)
+        ranks.append(2 if fold.is_event or (fold.is_error and key not in known) else int(fold.is_error))
+        known.add(key)
+    order = sorted(range(len(folds)), key=lambda place: (ranks[place], place))
+    gone = set(order[: max(len(folds) - most, 0)])
+    kept = [fold for place, fold in enumerate(folds) if place not in gone]
     return kept, sum(fold.size for fold in folds) - sum(fold.size for fold in kept)
 
 
@@ -162,19 +171,6 @@ def _key(document: Mapping[str, Any]) -> Hashable:
     if document["kind"] == "commandFinished":
         return tuple(document.get(name) for name in _BY_COMMAND)
     return tuple((name, repr(document[name])) for name in document if name not in _VARYING)
-
-
-def _chosen(folds: Sequence[Fold], most: int) -> list[Fold]:
-    """Return the folds that are kept: the least of them go first, and of two alike the older."""
-    known: set[Hashable] = set()
-    ranks = []
-    for fold in folds:
-        key = _key(fold.first)
-        ranks.append(2 if fold.is_event or (fold.is_error and key not in known) else int(fold.is_error))
-        known.add(key)
-    order = sorted(range(len(folds)), key=lambda place: (ranks[place], place))
-    gone = set(order[: max(len(folds) - most, 0)])
-    return [fold for place, fold in enumerate(folds) if place not in gone]
 
 
 __all__ = ["Journal", "Record"]

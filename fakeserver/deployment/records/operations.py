@@ -131,7 +131,8 @@ class OperationTotals:
         if not name or name in BESIDES:
             return
         self.requests += 1
-        key = _session(command, connection)
+        lsid = command.get("lsid")
+        key = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else connection
         before = self._sessions.get(key)
         if before is not None and before.failed_at is not None:
             if _same(before.command, command):
@@ -279,11 +280,6 @@ def _is_retried(command: Mapping[str, Any], code: int, labels: frozenset[str]) -
         return True
     is_write = "txnNumber" in command
     return not is_write and not labels and code in Category.RETRIABLE.value
-
-
-def _session(command: Mapping[str, Any], connection: Hashable) -> Hashable:
-    lsid = command.get("lsid")
-    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else connection
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -441,7 +437,10 @@ def operations_of(records: Iterable[Record]) -> list[ClientOperation]:
         operation = found.setdefault(
             counted.number, ClientOperation(name, document.get("namespace"), document.get("appName"))
         )
-        operation.attempts.append(_attempt(record, event))
+        arrived = record.at if record.details is None else record.details.arrived
+        operation.attempts.append(
+            Attempt(record.seq, record.source, event.connection, arrived, record.at, event.outcome)
+        )
         if not _failed(event):
             attempts.succeeded(counted)
     return list(found.values())
@@ -477,8 +476,3 @@ def _finished(record: Record) -> CommandFinished:
 
 def _failed(event: CommandFinished) -> bool:
     return event.outcome != "ok" or event.write_concern_error is not None
-
-
-def _attempt(record: Record, event: CommandFinished) -> Attempt:
-    arrived = record.at if record.details is None else record.details.arrived
-    return Attempt(record.seq, record.source, event.connection, arrived, record.at, event.outcome)

@@ -125,7 +125,17 @@ class Record(NamedTuple):
         if isinstance(self.event, CommandFinished):
             found |= self._of_request(self.event, documents=documents)
         else:
-            found |= _of_event(self.event)
+            event = self.event
+            fields = event._asdict()
+            if isinstance(event, RequestQueued | RequestAbandoned):
+                fields["command"] = fields.pop("name")
+            elif isinstance(event, FailPointHit):
+                fields["failPoint"] = fields.pop("name")
+            elif isinstance(event, VerbPerformed):
+                fields["arguments"] = dict(event.arguments)
+            elif isinstance(event, RuleHit):
+                fields["rule"] = fields.pop("name")
+            found |= {_NAMES.get(name, name): value for name, value in fields.items()}
         return {name: value for name, value in found.items() if value is not None}
 
     def to_line(self) -> str:
@@ -158,19 +168,6 @@ class Record(NamedTuple):
         if documents and self.exchange is not None:
             found |= {"request": _shown(command), "reply": _shown(self.exchange.answer)}
         return found
-
-
-def _of_event(event: Event) -> dict[str, Any]:
-    fields = event._asdict()
-    if isinstance(event, RequestQueued | RequestAbandoned):
-        fields["command"] = fields.pop("name")
-    elif isinstance(event, FailPointHit):
-        fields["failPoint"] = fields.pop("name")
-    elif isinstance(event, VerbPerformed):
-        fields["arguments"] = dict(event.arguments)
-    elif isinstance(event, RuleHit):
-        fields["rule"] = fields.pop("name")
-    return {_NAMES.get(name, name): value for name, value in fields.items()}
 
 
 def _decoded(envelope: Envelope) -> dict[str, Any] | None:
@@ -274,10 +271,6 @@ def _abandoned(document: Mapping[str, Any]) -> str:
     return f"{_command(document)} given up after {_duration(document['waited'])}{_client(document)}"
 
 
-def _accepted(document: Mapping[str, Any]) -> str:
-    return f"conn{document['connection']} from {document['peer']}"
-
-
 def _closed(document: Mapping[str, Any]) -> str:
     reason = "by the client" if document["reason"] == "peer" else f"({document['reason']})"
     return f"conn{document['connection']} closed {reason}"
@@ -303,14 +296,6 @@ def _fail_point_set(document: Mapping[str, Any]) -> str:
 
 def _parameter_set(document: Mapping[str, Any]) -> str:
     return f"parameter {document['name']}: {_json(document.get('old'))} -> {_json(document.get('new'))}"
-
-
-def _server_changed(document: Mapping[str, Any]) -> str:
-    return f"{document['change']} {document['detail']}".rstrip()
-
-
-def _verb(document: Mapping[str, Any]) -> str:
-    return f"{document['verb']} {_json(document['arguments'])}"
 
 
 def _elected(document: Mapping[str, Any]) -> str:
@@ -341,15 +326,15 @@ _WORDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "commandFinished": _request,
     "requestQueued": _queued,
     "requestAbandoned": _abandoned,
-    "connectionAccepted": _accepted,
+    "connectionAccepted": lambda document: f"conn{document['connection']} from {document['peer']}",
     "connectionClosed": _closed,
     "failPointHit": _fail_point_hit,
     "ruleHit": _rule_hit,
     "faultHit": _fault_hit,
     "failPointSet": _fail_point_set,
     "parameterSet": _parameter_set,
-    "serverChanged": _server_changed,
-    "verbPerformed": _verb,
+    "serverChanged": lambda document: f"{document['change']} {document['detail']}".rstrip(),
+    "verbPerformed": lambda document: f"{document['verb']} {_json(document['arguments'])}",
     "primaryElected": _elected,
     "primarySteppedDown": _stepped_down,
 }

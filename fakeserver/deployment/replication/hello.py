@@ -145,20 +145,7 @@ def _add_member(fields: dict[str, Any], member: MemberFacts, writable: str) -> N
     fields["secondary"] = member.role is Role.SECONDARY
     if member.primary is not None:
         fields["primary"] = member.primary
-    _add_kind(fields, member.spec, writable)
-    fields["me"] = member.me
-    # With setVersion it orders primaries (`SDAM: updateRSFromPrimary`); a secondary's would say nothing.
-    if member.role is Role.PRIMARY:
-        fields["electionId"] = member.election_id
-    fields["lastWrite"] = {
-        "opTime": member.last_write.document,
-        "lastWriteDate": member.last_write_date,
-        "majorityOpTime": member.majority.document,
-        "majorityWriteDate": member.majority_date,
-    }
-
-
-def _add_kind(fields: dict[str, Any], spec: MemberSpec, writable: str) -> None:
+    spec = member.spec
     if spec.arbiter:
         fields["arbiterOnly"] = True
     elif not spec.is_electable:
@@ -169,6 +156,16 @@ def _add_kind(fields: dict[str, Any], spec: MemberSpec, writable: str) -> None:
         fields["slaveDelay" if writable == "ismaster" else "secondaryDelaySecs"] = Int64(spec.delay)
     if spec.tags:
         fields["tags"] = dict(spec.tags)
+    fields["me"] = member.me
+    # With setVersion it orders primaries (`SDAM: updateRSFromPrimary`); a secondary's would say nothing.
+    if member.role is Role.PRIMARY:
+        fields["electionId"] = member.election_id
+    fields["lastWrite"] = {
+        "opTime": member.last_write.document,
+        "lastWriteDate": member.last_write_date,
+        "majorityOpTime": member.majority.document,
+        "majorityWriteDate": member.majority_date,
+    }
 
 
 def _limits(facts: HelloFacts) -> dict[str, Any]:

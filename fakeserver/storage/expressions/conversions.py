@@ -94,14 +94,6 @@ def same_subtype(value: Any, subtype: int) -> Any:
 # Text.
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _uuid_text(data: bytes) -> str:
-    return str(uuid.UUID(bytes=data))
-
-
 def to_text(value: Any, format_name: str) -> str:
     """Return binary data as text. Raises `CommandError` 241 where a format has none for it."""
     data = _bytes(value)
@@ -129,11 +121,11 @@ def _textless(value: Any, what: str) -> CommandError:
 
 
 _WRITERS: Final[dict[str, Callable[[bytes], str]]] = {
-    "base64": _base64,
+    "base64": lambda data: base64.b64encode(data).decode(),
     "base64url": lambda data: base64.urlsafe_b64encode(data).decode().rstrip("="),
     "hex": lambda data: data.hex().upper(),
     "utf8": bytes.decode,
-    "uuid": _uuid_text,
+    "uuid": lambda data: str(uuid.UUID(bytes=data)),
 }
 FORMATS: Final = frozenset({*_WRITERS, "auto"})
 
@@ -333,7 +325,17 @@ def _to_integer(value: Any, target: str, least: int, most: int) -> int:
     if is_date(value) and target == "long":
         return milliseconds(value)
     if type(value) is str:
-        return _parsed_integer(value, least, most)
+        _check_no_hexadecimal(value)
+        if not _INTEGER.fullmatch(value):
+            raise _unparsable(
+                value,
+                "Did not consume whole string." if _INTEGER.match(value) else "Did not consume any digits",
+            )
+        digits = value.lstrip("+-0") or "0"
+        number = int(digits) * (-1 if value[0] == "-" else 1) if len(digits) < _MOST_DIGITS else most + 1
+        if not least <= number <= most:
+            raise _unparsable(value, "Overflow")
+        return number
     if not is_number(value):
         raise _unsupported(value, target)
     number = exact(value)
@@ -349,33 +351,12 @@ def _to_integer(value: Any, target: str, least: int, most: int) -> int:
     return int(number)
 
 
-def _parsed_integer(text: str, least: int, most: int) -> int:
-    _check_no_hexadecimal(text)
-    if not _INTEGER.fullmatch(text):
-        raise _unparsable(
-            text, "Did not consume whole string." if _INTEGER.match(text) else "Did not consume any digits"
-        )
-    digits = text.lstrip("+-0") or "0"
-    number = int(digits) * (-1 if text[0] == "-" else 1) if len(digits) < _MOST_DIGITS else most + 1
-    if not least <= number <= most:
-        raise _unparsable(text, "Overflow")
-    return number
-
-
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _MOST_DIGITS: Final = 20
 """Digits with which no integer fits into a long."""
 _REAL: Final = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
 )
-
-
-def _to_int(value: Any) -> int:
-    return int(_to_integer(value, "int", INT32_MIN, INT32_MAX))
-
-
-def _to_long(value: Any) -> Int64:
-    return Int64(_to_integer(value, "long", INT64_MIN, INT64_MAX))
 
 
 def _to_double(value: Any) -> float:
@@ -506,8 +487,8 @@ def _to_object_id(value: Any) -> ObjectId:
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{24}")
 
 CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
-    "int": _to_int,
-    "long": _to_long,
+    "int": lambda value: int(_to_integer(value, "int", INT32_MIN, INT32_MAX)),
+    "long": lambda value: Int64(_to_integer(value, "long", INT64_MIN, INT64_MAX)),
     "double": _to_double,
     "decimal": _to_decimal,
     "string": text_of,

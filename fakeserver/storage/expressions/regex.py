@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from bson import Regex
 
@@ -21,9 +21,6 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.pcre import translate
 from fakeserver.waiting.beside import beside, library_beside
 from mongowire.codes import ErrorCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _INVALID: Final = 51091
 _BAD_OPTION: Final = 51108
@@ -156,20 +153,15 @@ _WHAT: Final = "Regular expression is invalid"
 
 def source_of(regex: Any, options: str = "") -> tuple[str, int]:
     """Return a regular expression's pattern as it was written, and its options as flags."""
-    flags = _flags_of(options)
-    if isinstance(regex, Regex | re.Pattern):
-        flags |= regex.flags & _MEANT
-        regex = regex.pattern
-    return (regex.decode() if isinstance(regex, bytes) else regex), flags
-
-
-def _flags_of(options: Iterable[str]) -> int:
     flags = 0
     for option in options:
         if option not in _FLAGS and option not in _HARMLESS:
             raise CommandError(_BAD_OPTION, f"invalid flag in regex options: {option}")
         flags |= _FLAGS.get(option, 0)
-    return flags
+    if isinstance(regex, Regex | re.Pattern):
+        flags |= regex.flags & _MEANT
+        regex = regex.pattern
+    return (regex.decode() if isinstance(regex, bytes) else regex), flags
 
 
 @functools.cache

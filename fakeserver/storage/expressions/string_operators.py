@@ -63,18 +63,13 @@ def _plain(value: Any) -> str:
     if type_name(value) not in _WITH_TEXT:
         raise CommandError(16007, f"can't convert from BSON type {type_name(value)} to String")
     if isinstance(value, Timestamp):
-        return _time_of_day(value)
+        date = value.as_datetime()
+        return f"{_MONTH_NAMES[date.month - 1]} {date.day:2} {date:%H:%M:%S}:{value.inc}"
     # As C prints a double, with six digits: `$toString` shows all of them.
     return f"{value:g}" if isinstance(value, float) else text_of(value)
 
 
 _MONTH_NAMES: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-
-
-def _time_of_day(value: Timestamp) -> str:
-    """Return a timestamp as month, day and time, with its increment: `Jan  1 00:00:00:1`."""
-    date = value.as_datetime()
-    return f"{_MONTH_NAMES[date.month - 1]} {date.day:2} {date:%H:%M:%S}:{value.inc}"
 
 
 def _check_part(value: Any) -> None:

@@ -141,10 +141,6 @@ def _box(value: Any) -> Test:
     return _on_points(lambda pair: xs[0] <= pair[0] <= xs[1] and ys[0] <= pair[1] <= ys[1])
 
 
-def _polygon(value: Any) -> Test:
-    return _on_points(flat_polygon(_points(value, "$polygon", 3)))
-
-
 def _circle(value: Any, name: str) -> tuple[Pair, float]:
     items = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(items, list) or len(items) != 2 or not is_number(items[1]):  # noqa: PLR2004 -- a center, a radius
@@ -175,7 +171,7 @@ def _center_sphere(value: Any) -> Test:
 
 _FLAT: Final[dict[str, Callable[[Any], Test]]] = {
     "$box": _box,
-    "$polygon": _polygon,
+    "$polygon": lambda value: _on_points(flat_polygon(_points(value, "$polygon", 3))),
     "$center": _center,
     "$centerSphere": _center_sphere,
 }

@@ -356,10 +356,6 @@ def _sample_rate(name: str, argument: Any, scope: Scope) -> Predicate:
     return lambda _document: rng.random() < rate
 
 
-def _where(_name: str, argument: Any, scope: Scope) -> Predicate:
-    return compile_where(argument, scope)
-
-
 def _text(_name: str, argument: Any, scope: Scope) -> Predicate:
     predicate: Predicate = _text_search.compile_text(argument, scope)
     return predicate
@@ -368,10 +364,6 @@ def _text(_name: str, argument: Any, scope: Scope) -> Predicate:
 def _reference(name: str, argument: Any, scope: Scope) -> Predicate:
     """Return the test of a DBRef's field, whose value is always a literal, operators too."""
     return _each((name,), equality(argument, scope.fold if name == "$id" else None))
-
-
-def _comment(_name: str, _argument: Any, _scope: Scope) -> Predicate:
-    return lambda _document: True
 
 
 _PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *match_operators.OPERATORS, "$options"}) - {
@@ -386,12 +378,12 @@ _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$alwaysTrue": _constant,
     "$alwaysFalse": _constant,
     "$sampleRate": _sample_rate,
-    "$where": _where,
+    "$where": lambda _name, argument, scope: compile_where(argument, scope),
     "$text": _text,
     "$ref": _reference,
     "$id": _reference,
     "$db": _reference,
-    "$comment": _comment,
+    "$comment": lambda _name, _argument, _scope: lambda _document: True,
 }
 _CONTAINING: Final = frozenset({"$and", "$or", "$nor", "$not", "$elemMatch"})
 NAMES: Final = _PATH_OPERATORS | _TOP_LEVEL.keys() | {"$not"}

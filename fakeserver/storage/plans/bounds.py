@@ -424,20 +424,16 @@ def prefix_of(regex: Any) -> Prefix:
         return Prefix("", alone=False)
     rest, text = pattern[len(anchor) :], ""
     while rest and rest != ".*":
-        literal = _literal(rest)
+        first = rest[0]
+        if first == "\\":
+            literal = rest[:2] if len(rest) > 1 and not rest[1].isalnum() else None
+        else:
+            literal = None if first in _SPECIAL else first
         if literal is None:
             return Prefix(text[:-1] if rest[0] in _OPTIONAL else text, alone=False)
         text += literal[-1]
         rest = rest[len(literal) :]
     return Prefix(text, alone=bool(text) and (not rest or bool(regex.flags & re.DOTALL)))
-
-
-def _literal(pattern: str) -> str | None:
-    """Return the sign, escaped or not, with which a pattern begins and which stands for itself."""
-    first = pattern[0]
-    if first == "\\":
-        return pattern[:2] if len(pattern) > 1 and not pattern[1].isalnum() else None
-    return None if first in _SPECIAL else first
 
 
 def parsed(wanted: Mapping[str, Any]) -> dict[str, Any]:

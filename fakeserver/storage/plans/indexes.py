@@ -209,15 +209,11 @@ class ValueIndex:
             value = document.get(self.path, MISSING)
             if type(value) in SCALARS:
                 return (identity(value),)
-        column = _column(document, self._parts)
+        values: list[Any] = []
+        for value in read(document, self._parts):
+            values.extend(value if isinstance(value, list) and value else [value])
+        column = values or [MISSING]
         return {identity(value) for value in column if not isinstance(value, _NO_SCALARS)}
-
-
-def _column(document: Document, path: tuple[str, ...]) -> list[Any]:
-    values: list[Any] = []
-    for value in read(document, path):
-        values.extend(value if isinstance(value, list) and value else [value])
-    return values or [MISSING]
 
 
 def duplicate_key(ns: Namespace, index: str, pattern: Mapping[str, Any], values: Iterable[Any]) -> WriteError:

@@ -146,10 +146,6 @@ def _name(value: str) -> str:
     return _text(value).replace("\0", "")
 
 
-def _unpacked_date(total: float | None) -> Any:
-    return None if total is None else date_of(int(total))
-
-
 def _unpacked_binary(payload: list[Any]) -> Any:
     subtype, text = int(payload[0]), payload[1]
     try:
@@ -183,7 +179,7 @@ _UNPACKERS: Final[dict[str, Callable[[Any], Any]]] = {
     "NumberLong": lambda text: Int64(((int(text) + (1 << 63)) % (1 << 64)) - (1 << 63)),
     "NumberDecimal": _unpacked_decimal,
     "ObjectId": ObjectId,
-    "date": _unpacked_date,
+    "date": lambda total: None if total is None else date_of(int(total)),
     "Timestamp": _unpacked_timestamp,
     "BinData": _unpacked_binary,
     "regex": lambda payload: Regex(payload[0], "".join(set(payload[1]) & set("imsx"))),

@@ -393,7 +393,12 @@ def _filled(
         while end < len(entries) and _belongs(entries[end][0], last, limit, scope):
             check_for_interrupt()
             end += 1
-        boundary = _boundary(entries, end, limit, rounder)
+        if rounder is None:
+            boundary = entries[end][0] if end < len(entries) else entries[-1][0]
+        elif exact(limit) == 0 and end < len(entries):
+            boundary = rounder.down(entries[end][0])
+        else:
+            boundary = limit
         buckets.append((low, boundary, entries[start:end]))
         start = end
     return buckets
@@ -402,14 +407,6 @@ def _filled(
 def _belongs(value: Any, last: Any, limit: Any, scope: Scope) -> bool:
     key = order(value, scope.fold)
     return key == order(last, scope.fold) or key < order(limit, scope.fold)
-
-
-def _boundary(entries: list[Entry], end: int, limit: Any, rounder: Rounder | None) -> Any:
-    if rounder is None:
-        return entries[end][0] if end < len(entries) else entries[-1][0]
-    if exact(limit) == 0 and end < len(entries):
-        return rounder.down(entries[end][0])
-    return limit
 
 
 # The series of preferred numbers to which `$bucketAuto` rounds its boundaries.

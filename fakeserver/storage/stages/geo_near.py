@@ -111,11 +111,6 @@ def _check_options(argument: dict[str, Any], *, optional: bool) -> None:
         raise CommandError(_NO_DISTANCE_FIELD, "$geoNear requires a 'distanceField' option as a String")
     if type(argument.get("includeLocs", "")) is not str:
         raise CommandError(_NO_LOCATION_FIELD, "$geoNear requires that 'includeLocs' option is a String")
-    _check_types(argument)
-    _check_query(argument.get("query"))
-
-
-def _check_types(argument: dict[str, Any]) -> None:
     if "distanceMultiplier" in argument:
         _check_distance("distanceMultiplier", argument["distanceMultiplier"])
     for name, kind, wanted in (("query", "object", "an object"), ("key", "string", "of type string")):
@@ -126,6 +121,7 @@ def _check_types(argument: dict[str, Any]) -> None:
             )
     if argument.get("key") == "":
         raise CommandError(ErrorCode.BAD_VALUE, "$geoNear parameter 'key' cannot be the empty string")
+    _check_query(argument.get("query"))
 
 
 def _check_query(condition: Any) -> None:
@@ -252,7 +248,11 @@ def _key(argument: dict[str, Any], near: Near, indexes: Sequence[IndexSpec]) -> 
             " query",
         )
     if not near.spherical:
-        _check_on_map(near, usable[0])
+        index = usable[0]
+        least = geo_shapes.number(index.document.get("min", -_EDGE))
+        most = geo_shapes.number(index.document.get("max", _EDGE))
+        if not all(least <= each <= most for each in near.center):
+            raise CommandError(_OFF_THE_MAP, f"point not in interval of [ {least:g}, {most:g} ]")
     return field
 
 
@@ -269,10 +269,3 @@ def _only_field(indexes: Sequence[IndexSpec]) -> str:
     raise CommandError(
         ErrorCode.INDEX_NOT_FOUND, "$geoNear requires a 2d or 2dsphere index, but none were found"
     )
-
-
-def _check_on_map(near: Near, index: IndexSpec) -> None:
-    least = geo_shapes.number(index.document.get("min", -_EDGE))
-    most = geo_shapes.number(index.document.get("max", _EDGE))
-    if not all(least <= each <= most for each in near.center):
-        raise CommandError(_OFF_THE_MAP, f"point not in interval of [ {least:g}, {most:g} ]")

@@ -157,7 +157,10 @@ class _Walk:
                 if total > _MAX_GRAPH_BYTES:
                     raise CommandError(40099, "$graphLookup reached maximum memory consumption")
                 seen[key] = document if field is None else {**document, field: depth}
-                following |= self._leads_to(index, source)
+                keys = self._followed.get(index)
+                if keys is None:
+                    keys = self._followed[index] = keys_of(self._others.documents[index], source, self._scope)
+                following |= keys
             reach = following
             depth += 1
         return list(seen.values())
@@ -176,12 +179,6 @@ class _Walk:
                 )
             key = self._ids[index] = identity(document["_id"])
         return key
-
-    def _leads_to(self, index: int, path: str) -> set[Any]:
-        keys = self._followed.get(index)
-        if keys is None:
-            keys = self._followed[index] = keys_of(self._others.documents[index], path, self._scope)
-        return keys
 
 
 def _check_graph_lookup(argument: Mapping[str, Any]) -> None:

@@ -75,7 +75,8 @@ def compile_unwind(argument: Any, _scope: Scope) -> Flowing:
     def unwound(document: Document) -> Iterator[Document]:
         value = nested(document, parts)
         if isinstance(value, list) and value:
-            rest = _without_array(document, parts)
+            # Null for the array, which is not to be copied for each element.
+            rest = document if len(parts) > 1 else {**document, parts[0]: None}
             for index, item in enumerate(interruptible(value)):
                 yield _with(rest, item, index)
         elif not isinstance(value, list) and value is not MISSING and value is not None:
@@ -135,13 +136,6 @@ def _check_unwind(name: str, value: Any) -> None:
         raise CommandError(
             28822, f"{name} option to $unwind stage should not be prefixed with a '$': {value}"
         )
-
-
-def _without_array(document: Document, parts: tuple[str, ...]) -> Document:
-    """Return a document with null for the array at a path, which is not to be copied for each element."""
-    if len(parts) > 1:
-        return document
-    return {**document, parts[0]: None}
 
 
 KEEPING_DOCUMENTS: Final = frozenset({"$match", "$limit", "$skip", "$sample", "$sort"})
@@ -514,18 +508,6 @@ def _replace_with(argument: Any, scope: Scope) -> PipelineStage:
     return Flowing.each(replaced)
 
 
-def _lookup(argument: Any, scope: Scope) -> PipelineStage:
-    return compile_lookup(argument, scope, compile_pipeline)
-
-
-def _union_with(argument: Any, scope: Scope) -> PipelineStage:
-    return compile_union_with(argument, scope, compile_pipeline)
-
-
-def _rank_fusion(argument: Any, scope: Scope) -> PipelineStage:
-    return compile_rank_fusion(argument, scope, compile_pipeline)
-
-
 def _facet(argument: Any, scope: Scope) -> PipelineStage:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(40169, "the $facet specification must be a non-empty object")
@@ -664,11 +646,11 @@ _STAGES: Final[dict[str, Callable[[Any, Scope], PipelineStage]]] = {
     "$replaceRoot": _replace_root,
     "$replaceWith": _replace_with,
     "$unwind": compile_unwind,
-    "$lookup": _lookup,
+    "$lookup": lambda argument, scope: compile_lookup(argument, scope, compile_pipeline),
     "$geoNear": _rare("geo_near", "compile_geo_near"),
     "$graphLookup": compile_graph_lookup,
-    "$unionWith": _union_with,
-    "$rankFusion": _rank_fusion,
+    "$unionWith": lambda argument, scope: compile_union_with(argument, scope, compile_pipeline),
+    "$rankFusion": lambda argument, scope: compile_rank_fusion(argument, scope, compile_pipeline),
     "$facet": _facet,
     "$sample": _sample,
     "$sortByCount": _sort_by_count,

@@ -148,21 +148,16 @@ def _rankings(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) ->
     if not pipelines:
         raise CommandError(ErrorCode.BAD_VALUE, "$rankFusion input pipelines must not be empty")
     for name in pipelines:
-        _check_name(name)
+        if not name:
+            raise CommandError(15998, "FieldPath field names may not be empty strings.")
+        if "." in name:
+            raise CommandError(16412, "FieldPath field names may not contain '.'.")
+        field_path(name)
     weights = _weights(options.get("combination", {"weights": {}})["weights"], pipelines)
     return [
         Ranking(name, pipelines[name], weights.get(name, 1.0), scope, compile_pipeline)
         for name in sorted(pipelines)
     ]
-
-
-def _check_name(name: str) -> None:
-    """Refuse what cannot be a field's name. Raises `CommandError`."""
-    if not name:
-        raise CommandError(15998, "FieldPath field names may not be empty strings.")
-    if "." in name:
-        raise CommandError(16412, "FieldPath field names may not contain '.'.")
-    field_path(name)
 
 
 def _weights(weights: Mapping[str, Any], pipelines: Mapping[str, Any]) -> dict[str, float]:

@@ -51,7 +51,13 @@ def compile_set_window_fields(argument: Any, scope: Scope) -> PipelineStage:
     sort = argument.get("sortBy") or {}
     keys = check_sort(sort)
     key_of = compile_expression(argument["partitionBy"], scope) if "partitionBy" in argument else None
-    _check_paths(argument["output"])
+    paths = sorted(map(split, argument["output"]))
+    for first, following in pairwise(paths):
+        # A path that begins another stands right before one that it begins.
+        if following[: len(first)] == first:
+            raise CommandError(
+                6307900, "$setWindowFields 'output' specification contains two conflicting paths"
+            )
     output = [
         (split(name), compile_function(name, spec, keys, scope)) for name, spec in argument["output"].items()
     ]
@@ -90,16 +96,6 @@ def _partitions(documents: list[Document], key_of: Evaluate | None, scope: Scope
             )
         found.setdefault(order(None if key is MISSING else key, scope.fold), []).append(frame)
     return [found[key] for key in sorted(found)]
-
-
-def _check_paths(output: Mapping[str, Any]) -> None:
-    paths = sorted(map(split, output))
-    for parts, following in pairwise(paths):
-        # A path that begins another stands right before one that it begins.
-        if following[: len(parts)] == parts:
-            raise CommandError(
-                6307900, "$setWindowFields 'output' specification contains two conflicting paths"
-            )
 
 
 def compile_fill(argument: Any, scope: Scope) -> PipelineStage:

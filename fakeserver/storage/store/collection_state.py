@@ -140,10 +140,6 @@ class Examined:
         self.keys += 1
 
 
-def _by_id() -> dict[str, OrderedIndex]:
-    return {_ID: OrderedIndex(KeyMaker(_ID_INDEX))}
-
-
 @dataclass(slots=True)
 class CollectionState:
     """One collection: `documents` are by key, in natural order."""
@@ -156,7 +152,7 @@ class CollectionState:
     """The order of measurements, where it is that of a time series."""
     unique: dict[str, UniqueIndex] = field(default_factory=dict)
     by_value: dict[str, ValueIndex] = field(default_factory=dict)
-    ordered: dict[str, OrderedIndex] = field(default_factory=_by_id)
+    ordered: dict[str, OrderedIndex] = field(default_factory=lambda: {_ID: OrderedIndex(KeyMaker(_ID_INDEX))})
     checks: dict[str, Check] = field(default_factory=dict)
     lookups: Mapping[str, str] = field(default_factory=dict)
     """The names of the indexes that alone answer an equality with a scalar, by path."""

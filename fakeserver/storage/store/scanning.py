@@ -77,7 +77,9 @@ def _scan(
             found = list(matching)
             if not scope.spills:
                 check_sorted(document for _key, document in found)
-            found = _sorted(found, sort, scope)[query.skip : stop]
+            key_of = {id(document): key for key, document in found}
+            documents = sort_documents([document for _key, document in found], sort, scope.fold, scope.meta)
+            found = [(key_of[id(document)], document) for document in documents][query.skip : stop]
         scope.settle()
     except CommandError as error:
         error.executing = True
@@ -154,14 +156,6 @@ def matches(document: Document, query: Query, scope: Scope) -> bool:
     """Return whether a document that changed since it was found still is what a write is about."""
     with in_one_turn():
         return compile_filter(query.filter, scope)(document)
-
-
-def _sorted(
-    pairs: list[tuple[Hashable, Document]], sort: Mapping[str, Any], scope: Scope
-) -> list[tuple[Hashable, Document]]:
-    keys = {id(document): key for key, document in pairs}
-    documents = sort_documents([document for _key, document in pairs], sort, scope.fold, scope.meta)
-    return [(keys[id(document)], document) for document in documents]
 
 
 def looked_up(collection: CollectionState, query: Query, scope: Scope) -> list[Hashable] | None:

@@ -65,10 +65,6 @@ def _set(_current: Any, argument: Any, _context: UpdateContext) -> Any:
     return copied_at_leisure(argument)
 
 
-def _unset(current: Any, _argument: Any, _context: UpdateContext) -> Any:
-    return KEEP if current is MISSING else MISSING
-
-
 def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, UpdateContext], Any]:
     def apply(current: Any, argument: Any, context: UpdateContext) -> Any:
         if current is MISSING:
@@ -212,7 +208,7 @@ _BITWISE: Final = {"and": operator.and_, "or": operator.or_, "xor": operator.xor
 OPERATORS: Final[dict[str, Callable[[Any, Any, UpdateContext], Any]]] = {
     "$set": _set,
     "$setOnInsert": _set,
-    "$unset": _unset,
+    "$unset": lambda current, _argument, _context: KEEP if current is MISSING else MISSING,
     "$inc": _calculate("$inc", operator.add),
     "$mul": _calculate("$mul", operator.mul),
     "$min": _extreme(operator.lt),

@@ -126,7 +126,9 @@ class Summation:
     def _add_double(self, number: float) -> None:
         self._special += number
         number, self._addend = _fast_two_sum(number, self._addend)
-        self._sum, rest = _two_sum(self._sum, number)
+        total = self._sum + number
+        of_left = total - number
+        self._sum, rest = total, (self._sum - of_left) + (number - (total - of_left))
         self._addend += rest
 
     @property
@@ -195,10 +197,3 @@ def _fast_two_sum(larger: float, smaller: float) -> tuple[float, float]:
     """Return a sum and what is missing from it; `smaller` is not larger than `larger`."""
     total = larger + smaller
     return total, smaller - (total - larger)
-
-
-def _two_sum(left: float, right: float) -> tuple[float, float]:
-    """Return a sum and what is missing from it."""
-    total = left + right
-    of_left = total - right
-    return total, (left - of_left) + (right - (total - of_left))

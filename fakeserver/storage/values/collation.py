@@ -278,7 +278,13 @@ class _Reader:
                 yield _Element(self._primary(sign), case=case, variant=variant or int(is_katakana))
 
     def _primary(self, sign: str) -> tuple[Any, ...]:
-        group = _group(sign)
+        category = unicodedata.category(sign)
+        if sign.isspace() or category[0] == "Z":
+            group = _SPACE
+        elif category == "Sc":
+            group = _CURRENCY
+        else:
+            group = {"P": _PUNCTUATION, "S": _SYMBOL, "N": _DIGIT, "L": _LETTER}.get(category[0], _OTHER)
         code = ord(sign)
         if group == _LETTER:
             if _KATAKANA[0] <= code < _KATAKANA[1]:
@@ -288,15 +294,6 @@ class _Reader:
         if group == _DIGIT:
             return (_DIGIT, unicodedata.digit(sign, 0))
         return (group, _POSITIONS.get(sign, _BEYOND_ASCII + code))
-
-
-def _group(sign: str) -> int:
-    category = unicodedata.category(sign)
-    if sign.isspace() or category[0] == "Z":
-        return _SPACE
-    if category == "Sc":
-        return _CURRENCY
-    return {"P": _PUNCTUATION, "S": _SYMBOL, "N": _DIGIT, "L": _LETTER}.get(category[0], _OTHER)
 
 
 _VERSION: Final = "57.1"

@@ -77,7 +77,14 @@ def sort_documents(
     checked = check_sort(sort, natural=True)
     if any(name == _NATURAL for name, _direction in checked):
         return documents if checked[0][1] > 0 else documents[::-1]
-    columns = _columns(documents, checked, fold)
+    paths = [split(name) for name, _direction in checked]
+    signs = [direction for _name, direction in checked]
+    # A document sorts by one of the keys that its arrays make: the first in the sort's order.
+    keys = [_first(item, paths, signs, fold)[1] for item in paced(documents)] if checked else []
+    columns = {
+        name: _Column([key[number] for key in paced(keys)], direction < 0)
+        for number, (name, direction) in enumerate(checked)
+    }
     for name, direction in sort.items():
         known = meta_of(direction)
         if known is not None:
@@ -91,17 +98,6 @@ class _Column(NamedTuple):
 
     keys: list[Any]
     descending: bool = False
-
-
-def _columns(items: list[Any], checked: list[tuple[str, int]], fold: Fold | None) -> dict[str, _Column]:
-    paths = [split(name) for name, _direction in checked]
-    signs = [direction for _name, direction in checked]
-    # A document sorts by one of the keys that its arrays make: the first in the sort's order.
-    keys = [_first(item, paths, signs, fold)[1] for item in paced(items)] if checked else []
-    return {
-        name: _Column([key[number] for key in paced(keys)], direction < 0)
-        for number, (name, direction) in enumerate(checked)
-    }
 
 
 def _in_order(items: list[Any], columns: Sequence[_Column]) -> list[Any]:

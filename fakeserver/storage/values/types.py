@@ -168,15 +168,11 @@ def _order_binary(value: Any, _fold: Fold | None) -> tuple[Any, ...]:
     return (len(data) + 4 if subtype == OLD_BINARY_SUBTYPE else len(data), subtype, data)
 
 
-def _order_regex(value: Any, _fold: Fold | None) -> tuple[Any, ...]:
-    return (str(value.pattern), value.flags & ~re.UNICODE)
-
-
 _ORDERS: Final[dict[str, Callable[[Any, Fold | None], tuple[Any, ...]]]] = {
     "object": _order_object,
     "array": _order_array,
     "binData": _order_binary,
-    "regex": _order_regex,
+    "regex": lambda value, _fold: (str(value.pattern), value.flags & ~re.UNICODE),
     "objectId": lambda value, _fold: (value.binary,),
     "bool": lambda value, _fold: (bool(value),),
     "date": lambda value, _fold: (milliseconds(value),),
