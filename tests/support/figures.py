@@ -200,28 +200,34 @@ class Functions:
     short: float
     """The share of those with a body of three lines or fewer."""
     once: float
-    """The share of private helpers that are called once."""
+    """The share of private helpers that their file names once."""
+    handed: float
+    """The share of those which that place hands on, as a row of a table or a callback, and does not call."""
 
 
 def functions(package: str) -> Functions:
     """Measure the functions of a package; a length is that of the body without its docstring, in lines."""
     lengths: list[int] = []
-    once = 0
+    once = handed = 0
     for path in sources(package):
-        tree = ast.parse(path.read_text("utf-8"))
-        called = [
-            node.id if isinstance(node, ast.Name) else node.attr
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name | ast.Attribute)
-        ]
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+        named = Counter(filter(None, map(_called, nodes)))
+        called = {_called(node.func) for node in nodes if isinstance(node, ast.Call)}
+        for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lengths.append(_length(node))
                 private = node.name.startswith("_") and not node.name.startswith("__")
-                once += private and not node.decorator_list and called.count(node.name) == 1
+                if private and not node.decorator_list and named[node.name] == 1:
+                    once += 1
+                    handed += node.name not in called
     deciles = statistics.quantiles(lengths, n=10)
     short = sum(length <= 3 for length in lengths) / len(lengths)
-    return Functions(len(lengths), statistics.median(lengths), deciles[-1], short, once / len(lengths))
+    shares = once / len(lengths), handed / len(lengths)
+    return Functions(len(lengths), statistics.median(lengths), deciles[-1], short, *shares)
+
+
+def _called(node: ast.AST) -> str | None:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
 
 
 def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -345,7 +351,8 @@ def main() -> None:
         measured = functions(package)
         print(
             f"  functions: {measured.count}, median {measured.median:.0f} lines, p90 {measured.p90:.0f},"
-            f" {measured.short:.0%} of three lines or fewer, {measured.once:.0%} private and called once"
+            f" {measured.short:.0%} of three lines or fewer, {measured.once:.1%} private and named once,"
+            f" of which {measured.handed:.1%} as a row of a table or a callback"
         )
         print(f"  comments and heads: {comments(package):.1%} of the lines")
         print(f"  deleted arguments: {deletions(package)}")

@@ -18,6 +18,7 @@ from figures import (
     circles,
     fields_of,
     folders,
+    functions,
     imports,
     local_imports,
     modules_passed,
@@ -81,6 +82,14 @@ def test_imports_stand_at_the_top_but_for_what_few_runs_load() -> None:
 
 def test_a_reader_finds_the_rule_in_few_files() -> None:
     assert sum(len(sources(package)) for package in PACKAGES) <= 780
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "most"), [("mongowire", 0.14), ("driver", 0.13), ("fakeserver", 0.215), ("harness", 0.278)]
+)
+def test_few_helpers_are_named_in_one_place_only(package: str, most: float) -> None:
+    assert functions(package).once <= most
 
 
 PLAIN = """

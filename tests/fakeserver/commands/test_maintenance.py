@@ -112,7 +112,8 @@ def test_a_deployment_may_have_the_features_of_the_last_release_of_long_support(
 def test_a_compaction_that_is_on_keeps_its_settings_until_it_is_off() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
-        on, other = {"autoCompact": True, "freeSpaceTargetMB": 30}, {"autoCompact": True}
+        other: dict[str, Any] = {"autoCompact": True}
+        on = {**other, "freeSpaceTargetMB": 30}
         await talker.ok({**on, "runOnce": True})
         for command in (on, on):
             await talker.ok(dict(command))
