@@ -78,7 +78,7 @@ _CONVERTED_BYTES: Final = 25
 def compact(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Free the disk space that a collection does not need: none."""
     ns = namespace(ctx, command)
-    collection = ctx.catalog.get(ns)
+    collection = ctx.catalog.get(ns) or ctx.catalog.series_of(ns)
     if collection is None:
         raise CommandError(ErrorCode.NAMESPACE_NOT_FOUND, "collection does not exist")
     if collection.is_view:

@@ -200,6 +200,7 @@ def test_the_buckets_of_a_time_series_are_listed_with_its_indexes_and_hold_nothi
         with pytest.raises(CommandError) as refused:
             server.run({command: "system.buckets.c", **target, "size": 4096})
         assert refused.value.code == 20
+    assert server.run({"compact": "system.buckets.c"})["bytesFreed"] == 0
     assert server.run({"dropIndexes": "system.buckets.c", "index": "*"})["nIndexesWas"] == 1
     assert server.run({"listIndexes": "c"})["cursor"]["firstBatch"] == []
     server.run({"create": "system.buckets.d", "timeseries": {"timeField": "t"}})
