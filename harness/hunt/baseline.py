@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from harness.hunt.documents import Path, canonical, differences, varying
+from harness.hunt.documents import Path, canonical, differences, is_log, single_fields, varying
+from harness.hunt.places import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ class Baseline:
     varying: frozenset[Path]
     """The fields that differ from run to run."""
     loose: frozenset[str]
-    """The collections that differ in more than fields, and are not compared."""
+    """The collections that are not compared: they differ in more than fields, or the user ignores them."""
     net: Mapping[Field, float]
     places: Mapping[Place, Request]
     """Each place, in the order in which they came, with a request that was there."""
@@ -52,8 +53,11 @@ class Baseline:
     open_cursors: int
     quiet: float = 0.0
     """Seconds from the last write to the end, at most."""
+    apart: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The collections whose values clean runs combine in other ways, with what is compared of them."""
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How many requests of each name came, at most."""
+    numbers: Numbers = field(default_factory=Numbers)
 
     @classmethod
     def of(cls, runs: Sequence[Outcome], ignore: Collection[str] = ()) -> Baseline:
@@ -71,11 +75,14 @@ class Baseline:
                 )
         fields, loose = varying([run.contents for run in runs])
         fields |= {path for name in ignore for path in _fields(name, first.contents)}
-        loose |= frozenset(ignore)
+        found = {name: single_fields([run.contents for run in runs], name) for name in loose}
+        apart = {name: each for name, each in found.items() if each is not None and name not in ignore}
+        loose = loose - apart.keys() | frozenset(ignore)
+        texts = canonical(first.contents, fields, apart)
         return cls(
             0,
             max(run.ended.seconds for run in runs),
-            {name: texts for name, texts in canonical(first.contents, fields).items() if name not in loose},
+            {name: each for name, each in texts.items() if name not in loose},
             fields,
             loose,
             _common(runs),
@@ -85,7 +92,9 @@ class Baseline:
             max(run.open_transactions for run in runs),
             max(run.open_cursors for run in runs),
             max(run.quiet for run in runs),
-            _most([Counter(each.place.kind for each in run.requests if each.attempt == 1) for run in runs]),
+            apart=apart,
+            counts=_most([Counter(_kinds(run)) for run in runs]),
+            numbers=Numbers.of([run.requests for run in runs]),
         )
 
     @property
@@ -95,8 +104,16 @@ class Baseline:
 
     def differences(self, outcome: Outcome) -> list[Difference]:
         """Return how the final documents of a trial differ."""
-        texts = canonical(outcome.contents, self.varying)
-        return differences(self.clean, {name: each for name, each in texts.items() if name not in self.loose})
+        texts = canonical(outcome.contents, self.varying, self.apart)
+        found = differences(
+            self.clean, {name: each for name, each in texts.items() if name not in self.loose}
+        )
+        return [each for each in found if each.missing or not is_log(each.namespace)]
+
+    @property
+    def uneven(self) -> frozenset[str]:
+        """The collections in which clean runs differ."""
+        return self.loose | self.apart.keys()
 
     def missing_lines(self, outcome: Outcome) -> list[str]:
         """Return the lines of output that every clean run has, and the trial has not."""
@@ -137,6 +154,10 @@ def _fields(name: str, namespaces: Collection[str]) -> Iterator[Path]:
 def _common(runs: Sequence[Outcome]) -> dict[Field, float]:
     """Return the changes that were the same in every run."""
     return {name: value for name, value in runs[0].net.items() if all(run.net[name] == value for run in runs)}
+
+
+def _kinds(run: Outcome) -> Iterator[tuple[str, str]]:
+    return (each.place.kind for each in run.requests if each.attempt == 1)
 
 
 def _most(counts: Sequence[Counter[tuple[str, str]]]) -> dict[tuple[str, str], int]:

@@ -1,4 +1,4 @@
-"""What trials have found, and the bugs that they come to: findings, grouped by their cause.
+"""What trials have found, told in words, and the bugs that they come to: findings, grouped by their cause.
 
 Two trials found the same bug if their findings are of one kind, about the same collections, and were caused
 at places of the same shape, or at further ones besides. The shortest stands for the group: that with one
@@ -7,15 +7,27 @@ fault, and the fewest requests.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from math import ceil
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from harness.hunt.wire import attempts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from harness.hunt.baseline import Baseline
+    from harness.hunt.places import Request
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import Strike
+
+MORE_IS_NOTICED: Final = 2.0
+"""Seconds that a fault which a right client masks may cost, twice what it takes itself."""
+_SAID_MOST: Final = 3
+_STEPS_BEFORE: Final = 6
+_STEPS_AFTER: Final = 60
 
 
 class Kind(Enum):
@@ -84,6 +96,11 @@ class Judgement:
         return "reported" if self.reported else "held"
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that so large a share of the values does not exceed."""
+    return sorted(values)[max(0, ceil(share * len(values)) - 1)]
+
+
 class Cause(NamedTuple):
     """What the trials of one bug share."""
 
@@ -121,14 +138,26 @@ class Bug:
     again: int = 0
     """How many of the repetitions failed in the same way."""
     repeated: int = 0
+    seconds: list[float] = field(default_factory=list)
+    """How long the repetitions took."""
+    beside: list[float] = field(default_factory=list)
+    """How long clean runs took, one after each repetition, where the bug is a matter of time."""
     is_known: bool = False
     """An earlier hunt has found it."""
 
     @property
     def is_confirmed(self) -> bool:
         """Whether it came again, or was never asked to; what is a matter of time must come in most runs."""
-        least = self.repeated // 2 if self.cause.kind is Kind.WAITS else 0
-        return self.again > least or not self.repeated
+        if self.cause.kind is Kind.WAITS and self.repeated:
+            return self.again > self.repeated // 2 and self.is_longer
+        return self.again > 0 or not self.repeated
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether most repetitions took longer than 99 % of the clean runs beside them."""
+        return (
+            not self.beside or percentile(self.seconds, 0.5) > percentile(self.beside, 0.99) + MORE_IS_NOTICED
+        )
 
     @property
     def rate(self) -> str:
@@ -162,3 +191,54 @@ def grouped(trials: Sequence[Trial]) -> list[Bug]:
             else:
                 known.others.append(trial)
     return sorted(found.values(), key=lambda bug: bug.trial.number)
+
+
+def story(baseline: Baseline, outcome: Outcome) -> list[str]:
+    """Return what happened from the fault on, a sentence each: the fault, the driver, the application."""
+    said = []
+    for strike in outcome.strikes:
+        struck = next((each for each in outcome.struck if each.place == strike.place), None)
+        if struck is None:
+            said.append(f"{strike.place} was not reached")
+            continue
+        said.append(f"{struck.place} {strike.fault.words}")
+        said.append(_what_the_driver_did(attempts_of(outcome.requests, struck.operation)))
+    said += _what_the_application_did(baseline, outcome)
+    return said
+
+
+def trace(outcome: Outcome) -> Iterator[Step]:
+    """Yield the requests from a few before the first fault on, the first of them if there are many."""
+    requests = outcome.requests
+    first = next((number for number, each in enumerate(requests) if each.struck), 0)
+    for each in requests[max(0, first - _STEPS_BEFORE) : first + _STEPS_AFTER]:
+        answer = "ok" if each.is_ok else _answer(each)
+        at = each.at - requests[0].at
+        yield Step(at, str(each.place), each.attempt, each.struck, answer, each.is_ok)
+
+
+def _what_the_application_did(baseline: Baseline, outcome: Outcome) -> Iterator[str]:
+    """Say which operations came more often than in a clean run, the first few of them."""
+    came: Counter[tuple[str, str]] = Counter()
+    operations = {request.operation: request.place for request in outcome.requests}
+    came.update(place.kind for place in operations.values())
+    more = [(shape, count - baseline.counts.get((app, shape), 0)) for (app, shape), count in came.items()]
+    for shape, count in [each for each in more if each[1] > 0][:_SAID_MOST]:
+        yield f"{shape} came {'once' if count == 1 else f'{count} times'} more than in a clean run"
+
+
+def _what_the_driver_did(attempts: Sequence[Request]) -> str:
+    last = attempts[-1]
+    end = "and succeeded" if last.is_ok else f"and got {_answer(last)}"
+    if len(attempts) == 1:
+        return f"it was not sent again, {end}" if not last.is_ok else "it was sent once, and succeeded"
+    return f"it was sent {len(attempts)} times, {end}"
+
+
+def _answer(request: Request) -> str:
+    reply = request.reply
+    if reply is None:
+        return "no answer"
+    if not reply.get("ok"):
+        return f"error {reply.get('code')} {reply.get('codeName', '')}".rstrip()
+    return "a write concern error" if reply.get("writeConcernError") else "a write error"

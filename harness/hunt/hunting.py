@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.hunt.baseline import Baseline, BaselineError
-from harness.hunt.findings import Bug, Trial, grouped
+from harness.hunt.findings import Bug, Kind, Trial, grouped, percentile
 from harness.hunt.judging import judge
 from harness.hunt.memory import failed_pairs, has_failed, has_held, is_tried, ordered
+from harness.hunt.places import Numbers
 from harness.hunt.planning import pairs, singles
 from harness.hunt.program import now
 from harness.running import interruption
@@ -78,19 +79,19 @@ class Report:
             return None
         ended.sort(key=lambda trial: trial.outcome.ended.seconds)
         waits = [max(0.0, each.outcome.ended.seconds - self.baseline.seconds) for each in ended]
-        return Waiting(waits[len(waits) // 2], waits[math.ceil(0.99 * len(waits)) - 1], ended[-1])
+        return Waiting(waits[len(waits) // 2], percentile(waits, 0.99), ended[-1])
 
 
 class Hunt:
     """One hunt. `progress` is called after each trial, with the report so far.
 
-    `run` makes a trial of strikes, of a limit in seconds, and of its number; it is called by several threads
-    if more than one job is wished for. `stop` makes it return early.
+    `run` makes a trial of strikes, of a limit in seconds, of its number, and of the numbers that clean runs
+    give to requests. Several threads call it if there is more than one job. `stop` makes it return early.
     """
 
     def __init__(
         self,
-        run: Callable[[tuple[Strike, ...], float, int], Outcome],
+        run: Callable[[tuple[Strike, ...], float, int, Numbers], Outcome],
         facts: Facts,
         wishes: Wishes,
         progress: Callable[[Report], None],
@@ -135,24 +136,24 @@ class Hunt:
 
     def _clean(self) -> tuple[Baseline, int]:
         """Return the baseline, and how many trials may run at a time."""
-        first = self._run((), _FIRST_LIMIT, 0)
+        first = self._run((), _FIRST_LIMIT, 0, Numbers())
         self._baseline([first])
         limit = first.ended.seconds * 10 + _FIRST_LIMIT / 10
         jobs, together = self._wishes.jobs, None
         if jobs > 1:
             with ThreadPoolExecutor(jobs) as pool:
-                beside = list(pool.map(lambda number: self._run((), limit, number), range(jobs)))
+                beside = list(pool.map(lambda number: self._run((), limit, number, Numbers()), range(jobs)))
             if all(each.code == 0 for each in beside):
                 together = self._baseline([first, *beside])
-                if not together.loose:
+                if not together.uneven:
                     return together, jobs
-        more = [self._run((), limit, 0) for _ in range(_CLEAN_MORE)]
+        more = [self._run((), limit, 0, Numbers()) for _ in range(_CLEAN_MORE)]
         try:
             alone = self._baseline([first, *more])
         except BaselineError as error:
             raise BaselineError(f"of three clean runs one fails: {error}") from None
         # Programs that share a port, or a file, mix up their documents only where they run side by side.
-        if together is not None and together.loose == alone.loose:
+        if together is not None and together.uneven == alone.uneven:
             return together, jobs
         return alone, 1
 
@@ -244,6 +245,10 @@ class Hunt:
                 judgement = judge(self.report.baseline, outcome, self._wishes.invariants)
                 bug.repeated += 1
                 bug.again += any(each.kind is bug.cause.kind for each in judgement.findings)
+                bug.seconds.append(outcome.ended.seconds)
+                if bug.cause.kind is Kind.WAITS and now() < end:
+                    # What the machine does beside a hunt is no fault's doing: clean runs tell it.
+                    bug.beside.append(self._run((), self.report.baseline.limit, 0, Numbers()).ended.seconds)
 
     def _side_by_side(
         self, plan: Iterator[tuple[Strike, ...]], jobs: int, end: float
@@ -276,7 +281,7 @@ class Hunt:
             limit *= _ENDLESS  # whoever tries twenty times has ended by then
         if invariants is not None and invariants.within is not None:
             limit = invariants.within
-        return self._run(strikes, limit, self._numbers[strikes])
+        return self._run(strikes, limit, self._numbers[strikes], self.report.baseline.numbers)
 
 
 def statuses(judgements: Sequence[Judgement]) -> dict[str, int]:

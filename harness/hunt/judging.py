@@ -21,19 +21,20 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.hunt.documents import canonical
+from harness.hunt.documents import canonical, is_log
 from harness.hunt.faults import BY_NAME, OUTAGE_SECONDS, Reach
-from harness.hunt.findings import Finding, Judgement, Kind, Step
-from harness.hunt.wire import attempts_of
-from mongowire.codes import Category, is_in
+from harness.hunt.findings import Finding, Judgement, Kind, story, trace
+from mongowire.codes import Category, ErrorCode, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.hunt.baseline import Baseline
+    from harness.hunt.documents import Difference
     from harness.hunt.invariants import Invariants
     from harness.hunt.places import Request
     from harness.hunt.trial import Outcome
@@ -46,7 +47,6 @@ _STORM_RATE: Final = 12.0
 """Requests a second, over an outage, that are a storm when the waits between them do not grow."""
 _GROWTH: Final = 1.5
 _ERROR_MOST: Final = 160
-_SAID_MOST: Final = 3
 _CONNECTIONS_FACTOR: Final = 3
 _CONNECTIONS_MORE: Final = 12
 _BY_SIGNAL: Final = 128
@@ -57,13 +57,11 @@ _CRASHES: Final = frozenset(
 )
 """Exit codes of a process that was ended by its own doing, as a shell tells them."""
 _PASSING: Final = frozenset({"lost-replies", "lost-requests", "overloaded-for-long"})
-_STEPS_BEFORE: Final = 6
-_STEPS_AFTER: Final = 60
 _FOR_GOOD: Final = "outage-for-good"
-_WAITS_FACTOR: Final = 3
-_WAITS_MORE: Final = 5.0
-"""A multiple of the slowest clean run, for a loaded machine, and seconds beside it: four times what a fault
-and a driver take."""
+_WAITS_FACTOR: Final = 2
+_WAITS_MORE: Final = 3.0
+"""A multiple of the slowest clean run, for a loaded machine, and seconds beside it: twice what a fault and a
+driver take. Repetitions, and clean runs beside them, then say whether it was the fault."""
 _ASSERTIONS: Final = ("AssertionError", "assert ", "Failed:")
 _FOR_EVER: Final = 20
 """So many failures of one operation, and no end of them."""
@@ -71,11 +69,15 @@ _POLLS: Final = 5
 """So many requests of one name in a clean run, most of them with nothing found, are those of a worker."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Case:
     baseline: Baseline
     outcome: Outcome
     invariants: Invariants | None
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        return self.baseline.differences(self.outcome)
 
     @property
     def is_masked(self) -> bool:
@@ -111,7 +113,17 @@ class _Case:
 
     @property
     def succeeded(self) -> bool:
-        return self.outcome.code == self.baseline.code
+        return self.outcome.code == self.baseline.code and not self.tells
+
+    @property
+    def tells(self) -> bool:
+        """Whether it ends as if all was well, and its documents say what did not become of what was asked.
+
+        An order that is kept as cancelled, and a letter as dead, are no secret: it is for invariants to say
+        what must be true of them.
+        """
+        is_well = self.outcome.code == self.baseline.code
+        return is_well and any(each.tells for each in self.differences)
 
     @property
     def is_denied(self) -> bool:
@@ -119,7 +131,7 @@ class _Case:
         if self.outcome.code is None or self.succeeded or not self.baseline.clean:
             return False
         writes = any(each.is_write or each.name == "commitTransaction" for each in self.outcome.struck)
-        return writes and not self.baseline.differences(self.outcome)
+        return writes and not self.differences
 
 
 def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = None) -> Judgement:
@@ -172,7 +184,7 @@ def _stands_still(case: _Case) -> Iterator[Finding]:
     While an outage lasts, or nobody answers, waiting is what a client should do.
     """
     outcome, clean = case.outcome, case.baseline
-    if outcome.code is None or case.succeeded or case.may_hang:
+    if outcome.code is None or case.succeeded or case.tells or case.may_hang:
         return
     if any(strike.fault.reach is Reach.SHAPE for strike in outcome.strikes):
         return
@@ -191,8 +203,11 @@ def _fails(case: _Case) -> Iterator[Finding]:
         return
     must = case.invariants is not None and case.invariants.succeeds
     if case.is_masked or must:
-        yield Finding(Kind.FAILS, f"exit code {outcome.code}: {_last_error(outcome)}")
-    elif outcome.restarts == 0 and _is_worker(case):
+        told = f"exit code {outcome.code}: {_last_error(outcome)}"
+        if case.tells:
+            told = f"it is kept in the documents: {'; '.join(map(str, case.differences))}"
+        yield Finding(Kind.FAILS, told)
+    elif not case.tells and outcome.restarts == 0 and _is_worker(case):
         yield Finding(Kind.WORKER, f"exit code {outcome.code}: {_last_error(outcome)}")
 
 
@@ -234,13 +249,12 @@ def _is_empty(reply: Mapping[str, Any]) -> bool:
 def _other_documents(case: _Case) -> Iterator[Finding]:
     if not case.succeeded:
         return
-    found = case.baseline.differences(case.outcome)
-    if found:
+    if found := case.differences:
         yield Finding(Kind.DOCUMENTS, "; ".join(map(str, found)), tuple(each.namespace for each in found))
 
 
 def _other_output(case: _Case) -> Iterator[Finding]:
-    if not case.succeeded or case.baseline.differences(case.outcome):
+    if not case.succeeded or case.differences:
         return
     if missing := case.baseline.missing_lines(case.outcome):
         yield Finding(Kind.OUTPUT, f"it did not write {missing[0]!r}", ("output",))
@@ -252,6 +266,8 @@ def _twice(case: _Case) -> Iterator[Finding]:
         return
     texts = canonical(case.outcome.contents, case.baseline.varying)
     for namespace, clean in case.baseline.clean.items():
+        if namespace in case.baseline.apart or is_log(namespace):
+            continue
         actual = texts.get(namespace, Counter())
         more = [text for text, count in actual.items() if text in clean and count > clean[text]]
         if more:
@@ -316,35 +332,48 @@ def _connection_storm(case: _Case) -> Iterator[Finding]:
 def _denied(case: _Case) -> Iterator[Finding]:
     """Find an error that is reported where the write had happened, and the application knew it.
 
-    A write whose fate stayed unknown may be reported; so may every fault, unless the user has said that
-    errors must be true. An assertion of the command's own is a look at what it did, and no word to its user.
+    A write whose fate stayed unknown may be reported, until the application does it again and is told that it
+    is there; so may every fault, unless the user has said that errors must be true. An assertion of the
+    command's own is a look at what it did, and no word to its user.
     """
     if not case.is_denied:
         return
     must = case.invariants is not None and case.invariants.truthful
     last = _last_error(case.outcome)
-    if must or (_did_it_again(case.outcome) and not last.startswith(_ASSERTIONS)):
+    if must or (_did_it_again(case) and not last.startswith(_ASSERTIONS)):
         yield Finding(
             Kind.DENIED, f"exit code {case.outcome.code}, with the documents of a clean run: {last}"
         )
 
 
-def _did_it_again(outcome: Outcome) -> bool:
-    """Return whether each write that a fault kept from happening came again in its session and succeeded.
+def _did_it_again(case: _Case) -> bool:
+    """Return whether each write that a fault struck came again and was done then, or found to be done.
 
-    Of a write that had happened, the same one after it is none the less another: the next of a loop.
+    One that the fault kept from happening comes again in its session. Of one that had happened, the same one
+    after it may be another: the next of a loop, unless clean runs ask for it once.
     """
-    if not all(BY_NAME[each.struck].replaces(each) for each in outcome.struck):
-        return False
+    outcome = case.outcome
     first = min(each.at for each in outcome.struck)
     later = [each for each in outcome.requests if each.at >= first and not each.struck]
-    return all(each.is_ok for each in later) and all(
-        any(_is_again(each, struck) for each in later) for struck in outcome.struck
-    )
+    again = [[each for each in later if _is_again(case, each, struck)] for struck in outcome.struck]
+    found = {id(each) for requests in again for each in requests if _is_there(each)}
+    return all(again) and all(each.is_ok or id(each) in found for each in later)
 
 
-def _is_again(request: Request, struck: Request) -> bool:
-    return request.session == struck.session and _statement(request) == _statement(struck)
+def _is_again(case: _Case, request: Request, struck: Request) -> bool:
+    if BY_NAME[struck.struck].replaces(struck):
+        is_known = request.session == struck.session and request.is_ok
+        return is_known and _statement(request) == _statement(struck)
+    kind, (words, turn) = struck.place.kind, struck.said
+    is_once = (kind, (words, 1)) in (known := case.baseline.numbers.known) and (kind, (words, 2)) not in known
+    is_same = request.place.kind == kind and request.said[0] == words and request.said[1] > turn
+    return is_once and is_same and (request.is_ok or _is_there(request))
+
+
+def _is_there(request: Request) -> bool:
+    """Return whether a write was refused because what it writes is there already."""
+    errors = (request.reply or {}).get("writeErrors") or ()
+    return bool(errors) and all(each.get("code") == ErrorCode.DUPLICATE_KEY for each in errors)
 
 
 def _statement(request: Request) -> dict[str, Any]:
@@ -386,57 +415,6 @@ _RULES: Final[tuple[Callable[[_Case], Iterator[Finding]], ...]] = (
     *(_hangs, _crashes, _stands_still, _fails, _other_documents, _other_output, _twice, _left_open),
     *(_retry_storm, _connection_storm, _denied, _waits, _invariants),
 )
-
-
-def story(baseline: Baseline, outcome: Outcome) -> list[str]:
-    """Return what happened from the fault on, a sentence each: the fault, the driver, the application."""
-    said = []
-    for strike in outcome.strikes:
-        struck = next((each for each in outcome.struck if each.place == strike.place), None)
-        if struck is None:
-            said.append(f"{strike.place} was not reached")
-            continue
-        said.append(f"{struck.place} {strike.fault.words}")
-        said.append(_what_the_driver_did(attempts_of(outcome.requests, struck.operation)))
-    said += _what_the_application_did(baseline, outcome)
-    return said
-
-
-def trace(outcome: Outcome) -> Iterator[Step]:
-    """Yield the requests from a few before the first fault on, the first of them if there are many."""
-    requests = outcome.requests
-    first = next((number for number, each in enumerate(requests) if each.struck), 0)
-    for each in requests[max(0, first - _STEPS_BEFORE) : first + _STEPS_AFTER]:
-        answer = "ok" if each.is_ok else _answer(each)
-        at = each.at - requests[0].at
-        yield Step(at, str(each.place), each.attempt, each.struck, answer, each.is_ok)
-
-
-def _what_the_application_did(baseline: Baseline, outcome: Outcome) -> Iterator[str]:
-    """Say which operations came more often than in a clean run, the first few of them."""
-    came: Counter[tuple[str, str]] = Counter()
-    operations = {request.operation: request.place for request in outcome.requests}
-    came.update(place.kind for place in operations.values())
-    more = [(shape, count - baseline.counts.get((app, shape), 0)) for (app, shape), count in came.items()]
-    for shape, count in [each for each in more if each[1] > 0][:_SAID_MOST]:
-        yield f"{shape} came {'once' if count == 1 else f'{count} times'} more than in a clean run"
-
-
-def _what_the_driver_did(attempts: Sequence[Request]) -> str:
-    last = attempts[-1]
-    end = "and succeeded" if last.is_ok else f"and got {_answer(last)}"
-    if len(attempts) == 1:
-        return f"it was not sent again, {end}" if not last.is_ok else "it was sent once, and succeeded"
-    return f"it was sent {len(attempts)} times, {end}"
-
-
-def _answer(request: Request) -> str:
-    reply = request.reply
-    if reply is None:
-        return "no answer"
-    if not reply.get("ok"):
-        return f"error {reply.get('code')} {reply.get('codeName', '')}".rstrip()
-    return "a write concern error" if reply.get("writeConcernError") else "a write error"
 
 
 def _last_error(outcome: Outcome) -> str:

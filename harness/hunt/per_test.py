@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fakeserver.assembly.background import BackgroundCluster
     from harness.hunt.findings import Bug
     from harness.hunt.hunting import Report
+    from harness.hunt.places import Numbers
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import HuntRecord, Strike
     from mongowire.ports import Network
@@ -125,8 +126,8 @@ class _Hunts:
         if share <= 0:
             raise _NotHuntedError("the time is over")
 
-        def run(strikes: tuple[Strike, ...], limit: float, _: int) -> Outcome:
-            return self._run(item, strikes, limit)
+        def run(strikes: tuple[Strike, ...], limit: float, _: int, known: Numbers) -> Outcome:
+            return self._run(item, strikes, limit, known)
 
         facts = Facts(is_replica_set=True, reads_secondaries=False)
         wishes = Wishes(share, only=self._only, remembered=self._tried, goes_on=False)
@@ -134,9 +135,9 @@ class _Hunts:
         self._tried |= {text_of(trial.strikes): trial.judgement.status for trial in report.trials}
         return report
 
-    def _run(self, item: pytest.Item, strikes: Sequence[Strike], limit: float) -> Outcome:
+    def _run(self, item: pytest.Item, strikes: Sequence[Strike], limit: float, known: Numbers) -> Outcome:
         """Run a test once, with its fixtures anew. Raises `_NotHuntedError`."""
-        self._trial = trial = _Trial(tuple(strikes), limit)
+        self._trial = trial = _Trial(tuple(strikes), limit, known)
         shown, item.config.option.tbstyle = item.config.option.tbstyle, _CHEAP
         try:
             # What the next test shares with this one stays: a copy of it shares everything but its own.
@@ -206,8 +207,9 @@ class _Hunts:
 class _Trial:
     """One run of a test: its faults, its limit, and what came of it."""
 
-    def __init__(self, strikes: tuple[Strike, ...], limit: float) -> None:
+    def __init__(self, strikes: tuple[Strike, ...], limit: float, known: Numbers) -> None:
         self._strikes = strikes
+        self._known = known
         self._limit = limit
         self.outcome: Outcome | None = None
         self.is_late = False
@@ -219,7 +221,7 @@ class _Trial:
 
         def aim() -> None:
             record.cluster = cluster.cluster
-            record.aim(self._strikes)
+            record.aim(self._strikes, self._known)
 
         cluster.call(aim)
 

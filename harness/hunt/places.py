@@ -7,7 +7,8 @@ transaction, and its number among the requests of that name; the route too (`of 
 says one. It holds no id and no value, so it survives another order and other ids. Further attempts of an
 operation are the same request, and are not counted.
 
-`Namer` gives the names, to the recording and to the trials alike: a fault is where the recording says.
+`Namer` gives the names, to the recording and to the trials alike: a fault is where the recording says. What a
+request says in every clean run has the number that it has there, whichever thread is faster today.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.rules.rule import Attempts, OperationAttempt
+from harness.hunt.documents import said_by
 from harness.hunt.shapes import handler_of, ids_of, namespace_of, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
 BESIDES: Final = frozenset(
     {
@@ -91,6 +93,8 @@ class Request:
     """The name of the fault that it met."""
     reply: Mapping[str, Any] | None = None
     replied_at: float | None = None
+    said: tuple[str, int] = ("", 0)
+    """What it says, and how many requests of its name have said it so far."""
 
     @property
     def name(self) -> str:
@@ -153,6 +157,32 @@ class Request:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers that requests of several threads have in clean runs, by what they say."""
+
+    known: Mapping[tuple[tuple[str, str], tuple[str, int]], int] = field(default_factory=dict)
+    """By the name and what is said there."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Sequence[Request]]) -> Numbers:
+        """Return the numbers of the first run, for what is said as often in all of them."""
+        first, *others = ([(each.place.kind, each.said) for each in run if each.attempt == 1] for run in runs)
+        said = [Counter((kind, words) for kind, (words, _) in run) for run in (first, *others)]
+        numbers = {(each.place.kind, each.said): each.place.number for each in runs[0] if each.attempt == 1}
+        return cls(
+            {
+                (kind, (words, turn)): number
+                for (kind, (words, turn)), number in numbers.items()
+                if all(run[kind, words] == said[0][kind, words] for run in said)
+            }
+        )
+
+    def taken(self) -> frozenset[tuple[tuple[str, str], int]]:
+        """Return the names and numbers that belong to what is said."""
+        return frozenset((kind, number) for (kind, _), number in self.known.items())
+
+
 @dataclass(slots=True)
 class _Client:
     """What a connection has said of its application."""
@@ -165,10 +195,15 @@ class _Client:
 class Namer:
     """Names the requests of one run, in the order in which they come."""
 
+    numbers: Numbers = field(default_factory=Numbers)
     _clients: dict[int, _Client] = field(default_factory=dict)
     _attempts: Attempts = field(default_factory=Attempts)
-    _operations: dict[int, Place] = field(default_factory=dict)
+    _operations: dict[int, tuple[Place, tuple[str, int]]] = field(default_factory=dict)
+    """The place of each operation, and what it said there."""
     _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _said: Counter[tuple[tuple[str, str], str]] = field(default_factory=Counter)
+    _taken: frozenset[tuple[tuple[str, str], int]] = frozenset()
+    """Numbers that are kept for what says the same as in clean runs."""
     _statements: Counter[Hashable] = field(default_factory=Counter)
     """The statements of each transaction so far."""
     _begun_by: dict[Hashable, str] = field(default_factory=dict)
@@ -177,9 +212,12 @@ class Namer:
     """What opened each cursor, and whether it is a change stream."""
     _waiting: dict[tuple[int, int], Request] = field(default_factory=dict)
 
-    def anew(self) -> Namer:
+    def anew(self, numbers: Numbers) -> Namer:
         """Return a namer that counts from the beginning, and knows the clients that are connected."""
-        return Namer(self._clients, _cursors=dict(self._cursors))
+        return Namer(numbers, self._clients, _cursors=dict(self._cursors))
+
+    def __post_init__(self) -> None:
+        self._taken = self.numbers.taken()
 
     def asked(
         self, connection: int, request_id: int, command: Mapping[str, Any], at: float, role: str
@@ -194,10 +232,10 @@ class Namer:
         attempt = self._attempts.of(
             name, command, session=_session(command) or connection, txn_number=command.get("txnNumber")
         )
-        place = self._operations.get(attempt.number)
-        if place is None:
-            place = self._operations[attempt.number] = self._place(client.app, command)
-        request = Request(place, command, connection, at, attempt.number, attempt.attempt, role)
+        if attempt.number not in self._operations:
+            self._operations[attempt.number] = self._place(client.app, command)
+        place, said = self._operations[attempt.number]
+        request = Request(place, command, connection, at, attempt.number, attempt.attempt, role, said=said)
         request.knows_backpressure = client.knows_backpressure
         request.streams = self._streams(command)
         self._waiting[connection, request_id] = request
@@ -222,10 +260,20 @@ class Namer:
             client.app = str((said.get("application") or {}).get("name", ""))
         client.knows_backpressure |= bool(command.get("backpressure"))
 
-    def _place(self, app: str, command: Mapping[str, Any]) -> Place:
-        shape = self._shape(command)
-        self._counts[app, shape] += 1
-        return Place(app, shape, self._counts[app, shape])
+    def _place(self, app: str, command: Mapping[str, Any]) -> tuple[Place, tuple[str, int]]:
+        kind = (app, self._shape(command))
+        words = said_by(command)
+        self._said[kind, words] += 1
+        said = (words, self._said[kind, words])
+        number = self.numbers.known.get((kind, said))
+        return Place(*kind, self._next(kind) if number is None else number), said
+
+    def _next(self, kind: tuple[str, str]) -> int:
+        """Return the next number of a name that belongs to nothing that is known."""
+        self._counts[kind] += 1
+        while (kind, self._counts[kind]) in self._taken:
+            self._counts[kind] += 1
+        return self._counts[kind]
 
     def _shape(self, command: Mapping[str, Any]) -> str:
         name = next(iter(command))

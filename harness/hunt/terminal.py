@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 100
 _PLACES_MOST: Final = 12
+_DENIED_MOST: Final = 4
 _STATUSES: Final = ("failed", "reported", "held", "not reached")
 
 
@@ -84,9 +85,7 @@ def _summary(report: Report) -> Iterator[str]:
         longest = text_of(waiting.longest.strikes)
         yield f"waited longer than without a fault: {times}, most at {longest}"
     yield f"{len(places & known.keys())} of {len(known)} places tried{more}; {_found(report)}"
-    if denied := [trial for trial in report.trials if trial.judgement.denied]:
-        first = text_of(denied[0].strikes)
-        yield f"an error was reported where all had been done: {len(denied)} trials, first at {first}"
+    yield from _denied(report)
     if mended := len(report.mended):
         yield f"{'1 trial' if mended == 1 else f'{mended} trials'} that failed in an earlier hunt now held"
     once = len(report.bugs) - len(report.confirmed)
@@ -94,10 +93,29 @@ def _summary(report: Report) -> Iterator[str]:
         yield f"{once} more failed once, and never again"
     notes = sorted({note for trial in report.trials for note in trial.judgement.notes})
     yield from (f"note: {note}" for note in notes)
+    if report.baseline.apart:
+        names = ", ".join(sorted(report.baseline.apart))
+        yield f"compared by single fields, because clean runs combine them in other ways: {names}"
     if report.baseline.loose:
         yield f"not compared, because clean runs differ: {', '.join(sorted(report.baseline.loose))}"
     if report.interrupted:
         yield "interrupted"
+
+
+def _denied(report: Report) -> Iterator[str]:
+    """Yield the places where an error was reported of what had been done, with the faults that did it."""
+    denied: dict[str, list[str]] = {}
+    for trial in report.trials:
+        if trial.judgement.denied:
+            place = " + ".join(str(strike.place) for strike in trial.strikes)
+            denied.setdefault(place, []).append(" + ".join(strike.fault.name for strike in trial.strikes))
+    if denied:
+        count = sum(map(len, denied.values()))
+        yield f"reported as an error, and done all the same: {count} trials; doing it again may do it twice:"
+    for place, faults in list(denied.items())[:_DENIED_MOST]:
+        yield f"  {place} ({', '.join(dict.fromkeys(faults))})"
+    if len(denied) > _DENIED_MOST:
+        yield f"  and {len(denied) - _DENIED_MOST} places more"
 
 
 def _found(report: Report) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.cluster import Cluster
     from harness.hunt.documents import Contents, Field
-    from harness.hunt.places import Place, Request
+    from harness.hunt.places import Numbers, Place, Request
     from harness.hunt.program import Ended, Programs
     from harness.hunt.wire import Strike
 
@@ -97,12 +97,12 @@ class Outcome:
         return [request for request in self.requests if request.struck]
 
 
-def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int) -> Outcome:
+def run(setting: Setting, strikes: Sequence[Strike], limit: float, number: int, known: Numbers) -> Outcome:
     """Run the command once. Raises `OSError` where it cannot start, and what went wrong in the record."""
     record = recording()
     record.outage = setting.outage
     with BackgroundCluster(at_its_own(setting.started), network=record) as server:
-        server.call(lambda: _begin(record, server.cluster, strikes))
+        server.call(lambda: _begin(record, server.cluster, strikes, known))
         variables = {**setting.variables, VARIABLE: server.uri, NUMBER_VARIABLE: str(number)}
         ended, restarts = setting.programs.run(variables, limit), 0
         while strikes and ended.code and restarts < setting.restarts:
@@ -118,9 +118,9 @@ def recording() -> HuntRecord:
     return HuntRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
 
 
-def _begin(record: HuntRecord, cluster: Cluster, strikes: Sequence[Strike]) -> None:
+def _begin(record: HuntRecord, cluster: Cluster, strikes: Sequence[Strike], known: Numbers) -> None:
     record.cluster = cluster
-    record.aim(strikes)
+    record.aim(strikes, known)
 
 
 def outcome_of(

@@ -15,7 +15,7 @@ from bson.errors import BSONError
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.network.wire_record import WireRecord
 from harness.hunt.faults import OUTAGE_SECONDS, UNDONE_AFTER, Fault, Reach
-from harness.hunt.places import Namer, Place, Request
+from harness.hunt.places import Namer, Numbers, Place, Request
 from mongowire.documents.errors import ControlError
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 
@@ -81,10 +81,10 @@ class HuntRecord(WireRecord):
     _peers: dict[int, tuple[str, str]] = field(default_factory=dict)
     """The server and the client's address of each connection."""
 
-    def aim(self, strikes: Iterable[Strike]) -> None:
+    def aim(self, strikes: Iterable[Strike], numbers: Numbers | None = None) -> None:
         """Strike these places from now on, and name the requests from the beginning."""
         self._aims = [_Aim(strike) for strike in strikes]
-        self._namer = self._namer.anew()
+        self._namer = self._namer.anew(numbers or Numbers())
         self.requests = []
 
     @property

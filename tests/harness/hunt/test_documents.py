@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from harness.hunt.documents import canonical, differences, is_counter, varying
+from harness.hunt.documents import (
+    canonical,
+    differences,
+    is_counter,
+    is_log,
+    said_by,
+    single_fields,
+    varying,
+)
 
 Documents = dict[str, list[dict[str, Any]]]
 
@@ -54,7 +62,81 @@ def test_what_is_missing_and_what_is_too_much_is_said() -> None:
 
 @pytest.mark.parametrize("field", ["attempts", "retries", "created_at", "updatedAt", "last_error"])
 def test_counters_of_attempts_and_moments_do_not_matter(field: str) -> None:
-    assert told({"a.b": [{"_id": 1, field: 1}]}, {"a.b": [{"_id": 1, field: 2}]}) == []
+    job = {"_id": 1, "state": "done"}
+    assert told({"a.b": [{**job, field: 1}]}, {"a.b": [{**job, field: 2}]}) == []
+
+
+@pytest.mark.parametrize(("field", "counts"), [("attempts", True), ("version", False), ("seq", False)])
+def test_a_document_that_has_nothing_but_its_counter_is_about_it(field: str, *, counts: bool) -> None:
+    one, two = ({"auth.logins": [{"_id": "ann", field: number}]} for number in (5, 6))
+    assert bool(told(one, two)) is counts
+
+
+def test_an_array_whose_order_varies_is_compared_without_it() -> None:
+    def run(*names: str) -> Documents:
+        return {"a.b": [{"_id": 1, "buyers": list(names)}]}
+
+    clean = run("ann", "bob")
+    fields, loose = varying([clean, run("bob", "ann"), run("ann", "bob")])
+    assert not loose
+
+    def differ(later: Documents) -> bool:
+        return bool(differences(canonical(clean, fields), canonical(later, fields)))
+
+    assert not differ(run("bob", "ann"))
+    assert differ(run("bob", "ann", "bob"))
+
+
+def test_a_collection_whose_values_are_combined_in_other_ways_is_compared_field_by_field() -> None:
+    def run(*names: str) -> Documents:
+        return {"a.b": [{"_id": ObjectId(), "buyer": name, "seat": seat} for seat, name in enumerate(names)]}
+
+    runs = [run("ann", "bob"), run("bob", "ann")]
+    fields, loose = varying(runs)
+    assert loose == {"a.b"}
+    apart = {"a.b": single_fields(runs, "a.b") or frozenset()}
+    assert apart == {"a.b": {"", "seat", "buyer"}}
+    clean = canonical(runs[0], fields, apart)
+    assert differences(clean, canonical(run("bob", "ann"), fields, apart)) == []
+    (twice,) = differences(clean, canonical(run("bob", "ann", "bob"), fields, apart))
+    assert str(twice) == "a.b has 1 document too many: … buyer: 'bob', … seat: 2"
+    assert single_fields([run("ann"), run("ann", "bob")], "a.b") is None
+
+
+@pytest.mark.parametrize(
+    ("document", "tells"),
+    [
+        ({"state": "cancelled"}, True),
+        ({"status": "PAYMENT_FAILED"}, True),
+        ({"state": "booked"}, False),
+        ({"text": "it has failed, and nobody knows why"}, False),
+    ],
+)
+def test_a_document_may_say_what_failed(document: dict[str, Any], *, tells: bool) -> None:
+    (found,) = differences({}, canonical({"a.b": [{"_id": 1, **document}]}))
+    assert found.tells is tells
+
+
+@pytest.mark.parametrize(
+    ("namespace", "logs"),
+    [("a.audit_log", True), ("a.dead_letters", True), ("logs.orders", False), ("a.dialogs_of", False)],
+)
+def test_a_log_is_told_by_its_name(namespace: str, *, logs: bool) -> None:
+    assert is_log(namespace) is logs
+
+
+def test_what_a_request_says_is_the_same_with_other_ids_and_in_another_session() -> None:
+    def insert(name: str, session: bytes) -> dict[str, Any]:
+        return {
+            "insert": "c",
+            "documents": [{"_id": ObjectId(), "name": name}],
+            "lsid": {"id": session},
+            "txnNumber": 1,
+            "$db": "d",
+        }
+
+    assert said_by(insert("ann", b"1")) == said_by(insert("ann", b"2")) != said_by(insert("bob", b"1"))
+    assert said_by({"getMore": 77, "collection": "c"}) == ""
 
 
 def test_a_field_that_varies_among_clean_runs_is_not_compared() -> None:

@@ -55,7 +55,7 @@ def hunted_without_a_process(*besides: str, **wished: Any) -> Report:
     """Hunt in a program that forgets an order which fails, and takes its time."""
     seconds = {"error": 1.0, "slow": 5.0, "silent": 10.0}
 
-    def run(strikes: tuple[Strike, ...], _: float, __: int) -> Outcome:
+    def run(strikes: tuple[Strike, ...], _: float, *__: object) -> Outcome:
         if not strikes:
             return outcome()
         name = strikes[0].fault.name
@@ -68,7 +68,7 @@ def hunted_without_a_process(*besides: str, **wished: Any) -> Report:
 
 def test_a_hunt_goes_on_with_the_pairs_that_are_left_and_then_repeats_what_has_held() -> None:
     def hunted(remembered: dict[str, str]) -> list[str]:
-        def run(strikes: tuple[Strike, ...], _: float, __: int) -> Outcome:
+        def run(strikes: tuple[Strike, ...], _: float, *__: object) -> Outcome:
             return replace(outcome(strikes[0].fault.name if strikes else ""), strikes=strikes)
 
         faults = (BY_NAME["error"], BY_NAME["unacknowledged"])

@@ -12,9 +12,10 @@ from hunted import CLEAN, INSERT, PAY, asked, baseline, outcome
 from harness.hunt.baseline import BaselineError
 from harness.hunt.documents import Field
 from harness.hunt.faults import BY_NAME
-from harness.hunt.findings import Judgement, Kind, Trial, grouped
+from harness.hunt.findings import Judgement, Kind, Trial, grouped, story
 from harness.hunt.invariants import Invariants
-from harness.hunt.judging import judge, story
+from harness.hunt.judging import judge
+from harness.hunt.places import Numbers
 from harness.hunt.wire import Strike
 
 if TYPE_CHECKING:
@@ -109,6 +110,50 @@ def test_an_error_of_a_write_whose_fate_is_unknown_is_told_and_a_bug_only_where_
     assert not judge(baseline(), done_again(contents=FEWER)).denied
 
 
+@pytest.mark.parametrize(
+    ("reply", "usual", "found"),
+    [
+        ({"ok": 1, "n": 1}, 1, True),
+        ({"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000}]}, 1, True),
+        ({"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 121}]}, 1, False),
+        ({"ok": 1, "n": 1}, 2, False),
+    ],
+)
+def test_a_write_of_unknown_fate_that_comes_again_and_is_there_is_known(
+    reply: dict[str, Any], usual: int, *, found: bool
+) -> None:
+    said = [(str(INSERT), turn) for turn in range(1, usual + 1)]
+    clean = baseline()
+    clean = replace(clean, numbers=Numbers({(INSERT.kind, each): each[1] for each in said}))
+    trial = done_again(fault="lost-replies")
+    trial.requests[0].said, trial.requests[-1].said = (str(INSERT), 1), (str(INSERT), 2)
+    trial.requests[-1].reply = reply
+    kinds = [each.kind for each in judge(clean, trial).findings]
+    assert kinds == ([Kind.DENIED] if found else [])
+
+
+CANCELLED = {**CLEAN, "shop.orders": [{"_id": 1, "state": "cancelled"}]}
+
+
+def test_documents_may_report_an_error_unless_a_right_client_masks_it() -> None:
+    assert kinds("error", contents=CANCELLED) == []
+    assert judge(baseline(), outcome("error", contents=CANCELLED)).status == "reported"
+    assert kinds("lost-reply", contents=CANCELLED) == [Kind.FAILS]
+    must = Invariants(succeeds=True)
+    judged = judge(baseline(), outcome("error", contents=CANCELLED), must)
+    assert [each.kind for each in judged.findings] == [Kind.FAILS]
+
+
+def test_more_entries_of_a_log_are_no_difference_and_fewer_are_one() -> None:
+    clean = baseline(contents={**CLEAN, "shop.audit_log": [{"_id": 1}]})
+
+    def differ(*entries: int) -> bool:
+        contents = {**CLEAN, "shop.audit_log": [{"_id": each} for each in entries]}
+        return bool(judge(clean, outcome("error", contents=contents)).findings)
+
+    assert [differ(1), differ(1, 2), differ()] == [False, False, True]
+
+
 def test_a_test_that_fails_by_its_own_assertion_denies_nothing() -> None:
     trial = done_again()
     trial.ended = replace(trial.ended, errors="E\nAssertionError: one request was expected")
@@ -118,8 +163,8 @@ def test_a_test_that_fails_by_its_own_assertion_denies_nothing() -> None:
 @pytest.mark.parametrize(
     ("fault", "seconds", "waits", "found"),
     [
-        ("lost-reply", 7.9, None, []),
-        ("lost-reply", 8.1, None, [Kind.WAITS]),
+        ("lost-reply", 4.9, None, []),
+        ("lost-reply", 5.1, None, [Kind.WAITS]),
         ("error", 60.0, None, []),
         ("error", 2.9, 2.0, []),
         ("error", 3.1, 2.0, [Kind.WAITS]),
@@ -137,6 +182,18 @@ def test_a_wait_is_a_bug_only_if_it_comes_again_in_most_runs(again: int, *, is_o
     slow = outcome("lost-reply", seconds=20.0)
     (bug,) = grouped([Trial(1, slow, judge(baseline(), slow))])
     bug.repeated, bug.again = 10, again
+    bug.seconds, bug.beside = [20.0] * again + [1.0] * (10 - again), [1.0] * 10
+    assert bug.is_confirmed is is_one
+
+
+@pytest.mark.parametrize(("beside", "is_one"), [(1.0, True), (3.9, True), (4.1, False)])
+def test_a_wait_is_a_bug_only_if_clean_runs_beside_it_do_not_wait_as_long(
+    beside: float, *, is_one: bool
+) -> None:
+    slow = outcome("lost-reply", seconds=6.0)
+    (bug,) = grouped([Trial(1, slow, judge(baseline(), slow))])
+    bug.repeated = bug.again = 10
+    bug.seconds, bug.beside = [6.0] * 10, [1.0] * 9 + [beside]
     assert bug.is_confirmed is is_one
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.hunt.places import Namer, Place
+from harness.hunt.places import Namer, Numbers, Place, Request
 from harness.hunt.shapes import shape_of
 
 LSID = {"id": b"0123456789abcdef"}
@@ -49,6 +49,25 @@ def test_requests_of_one_shape_are_numbered_whatever_their_values() -> None:
         "shop.orders insert {customer} #2",
         "shop.orders insert {item} #1",
     ]
+
+
+def test_threads_that_swap_their_turns_keep_the_numbers_of_a_clean_run() -> None:
+    def run(*customers: str, numbers: Numbers | None = None) -> list[Request]:
+        namer = Namer(numbers or Numbers())
+        asked = [
+            namer.asked(1, number, {**insert(customer=name), "txnNumber": number}, 0.0, "primary")
+            for number, name in enumerate(customers)
+        ]
+        return [each for each in asked if each is not None]
+
+    def numbered(*customers: str) -> list[int]:
+        return [each.place.number for each in run(*customers, numbers=numbers)]
+
+    numbers = Numbers.of([run("ann", "bob", "new"), run("bob", "ann", "old")])
+    assert numbered("bob", "ann", "other") == [2, 1, 3]
+    # What is done again is none of the places of a clean run, and moves none of them.
+    assert numbered("ann", "ann", "bob") == [1, 3, 2]
+    assert numbered("ann", "ann", "ann", "bob") == [1, 3, 4, 2]
 
 
 @pytest.mark.parametrize(
