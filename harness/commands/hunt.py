@@ -6,6 +6,7 @@ import math
 import shlex
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,23 +18,28 @@ from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, Duration, FilePath, SeedNumber
 from harness.commands.output import bad_input, check_command
 from harness.commands.simulations.reporting import check_files
-from harness.hunt import invariants, memory, page, results, writing
+from harness.hunt import invariants, page, results, writing
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt
 from harness.hunt.planning import Facts
-from harness.hunt.program import Programs
+from harness.hunt.program import Programs, watcher
+from harness.hunt.shortening import SHARE, Shortening, suite_of
 from harness.hunt.terminal import lines
 from harness.hunt.trial import Setting, run
-from harness.hunt.wishes import wishes_of
+from harness.hunt.wishes import recalled, remember, wishes_of
 from harness.report import github
 from harness.report.progress import work
+from harness.running import interruption
 from mongowire.documents.errors import ControlError, DocumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
 
     from harness.hunt.hunting import Report
+    from harness.hunt.places import Numbers
+    from harness.hunt.shortening import Suite
+    from harness.hunt.trial import Outcome
+    from harness.hunt.wire import Strike
 
 _JOBS_MAX: Final = 64
 
@@ -100,7 +106,7 @@ def command(
         described = {"scenario": scenario} if scenario else {"topology": topology}
         description = describe(described | {"seed": given["seed"]})
         line, memory_file = shlex.join(words), given["memory"]
-        remembered = {} if memory_file is None else memory.read(memory_file, line)
+        remembered = {} if memory_file is None else recalled(memory_file, line)
         known = None if file is None else invariants.read(file)
         # The options that make a trial what it is, but for those that nobody gave.
         restarts = given["restart"]
@@ -110,6 +116,8 @@ def command(
         found += ["--restart", str(restarts)] if restarts else []
         besides = tuple(found)
         wishes = replace(wishes_of(given, known, remembered), besides=besides)
+    tests = None if wishes.only else suite_of(words, Path.cwd())
+    kept = 0.0 if tests is None else wishes.budget * SHARE
     programs = Programs(words)
     setting = Setting(description.started, programs, restarts=given["restart"])
     must_answer = wishes.invariants is not None and wishes.invariants.within is not None
@@ -117,7 +125,11 @@ def command(
         setting = replace(setting, outage=math.inf)
     facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False, must_answer=must_answer)
     with bad_input(BaselineError, OSError), work("hunt, in seconds", round(wishes.budget)) as advance:
-        report = Hunt(partial(run, setting), facts, wishes, _advancing(advance), programs.end_all).run()
+        to_find = replace(wishes, budget=wishes.budget - kept)
+        report = Hunt(partial(run, setting), facts, to_find, _advancing(advance), programs.end_all).run()
+        report.wishes = wishes
+        if tests is not None:
+            _shorten(tests, report, setting, kept)
     for each in lines(report, line):
         click.echo(each)
     with bad_input(OSError, ValueError):
@@ -125,6 +137,26 @@ def command(
     if wishes.only and not all(trial.judgement.reached for trial in report.trials):
         raise click.ClickException("a place was not reached: hunt again for the names of today's places")
     return 130 if report.interrupted else 1 if report.confirmed else 0
+
+
+def _shorten(tests: Suite, report: Report, setting: Setting, kept: float) -> None:
+    """Look for the shortest command of each bug, in the time that is left and was kept for it."""
+    left = watcher(max(kept, report.wishes.budget - report.seconds))
+
+    def again(words: Sequence[str], strikes: tuple[Strike, ...], limit: float, known: Numbers) -> Outcome:
+        programs = Programs(words)
+        try:
+            return run(replace(setting, programs=programs), strikes, limit, 0, known)
+        finally:
+            programs.end_all()
+
+    shortening = Shortening(tests, report, again, lambda: left() <= 0)
+    try:
+        for bug in () if report.interrupted else report.confirmed:
+            shortening.shorten(bug)
+    except KeyboardInterrupt:
+        report.interrupted = True
+        interruption.forget()
 
 
 def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> None:
@@ -137,7 +169,7 @@ def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> 
     if given["page_file"] is not None:
         page.write(given["page_file"], report, line)
     if given["memory"] is not None:
-        memory.write(given["memory"], line, report)
+        remember(given["memory"], line, report)
     if given["folder"] is not None:
         for path in writing.write(given["folder"], report, words):
             click.echo(f"wrote {path}", err=True)

@@ -12,9 +12,9 @@
     invariants   what the user says must hold
     planning     which fault at which place comes first
     findings     what was found, and the bugs: findings, grouped by their cause
-    wishes       what the user asks of a hunt
+    wishes       what the user asks of a hunt, and what earlier hunts found, for the order of trials
     hunting      the loop: clean runs, trials, confirmation, within a budget
-    memory       what earlier hunts found, for the order of trials
+    shortening   the shortest command that finds a bug: one test of a suite
     terminal     its report for a terminal; results, page: for programs, and as a page
     writing      a test and a scenario for servers that hold a bug
     per_test     the plugin of pytest that hunts in each test

@@ -127,6 +127,13 @@ class Trial:
         return self.outcome.strikes
 
 
+class Shorter(NamedTuple):
+    """A shorter command that finds a bug, with the trial that does it there."""
+
+    words: tuple[str, ...]
+    only: str
+
+
 @dataclass(slots=True)
 class Bug:
     """A cause, the trial that stands for it, and how often it came again."""
@@ -144,6 +151,7 @@ class Bug:
     """How long clean runs took, one after each repetition, where the bug is a matter of time."""
     is_known: bool = False
     """An earlier hunt has found it."""
+    shorter: Shorter | None = None
 
     @property
     def is_confirmed(self) -> bool:

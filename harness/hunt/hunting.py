@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.findings import Bug, Kind, Trial, grouped, percentile
 from harness.hunt.judging import judge
-from harness.hunt.memory import failed_pairs, has_failed, has_held, is_tried, ordered
 from harness.hunt.places import Numbers
 from harness.hunt.planning import pairs, singles
 from harness.hunt.program import now
+from harness.hunt.wishes import failed_pairs, has_failed, has_held, is_tried, ordered
 from harness.running import interruption
 from mongowire.system import SeededRng
 

@@ -22,12 +22,11 @@ from _pytest.runner import runtestprotocol
 from fakeserver.pytest_plugin import UNCHECKED, USES
 from harness.hunt.baseline import BaselineError
 from harness.hunt.hunting import Hunt, statuses
-from harness.hunt.memory import text_of
 from harness.hunt.planning import Facts
 from harness.hunt.program import Ended, now
 from harness.hunt.terminal import told
 from harness.hunt.trial import outcome_of, recording
-from harness.hunt.wishes import Wishes, trial_written
+from harness.hunt.wishes import Wishes, text_of, trial_written
 from mongowire.documents import arguments
 from mongowire.documents.errors import ControlError
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from html import escape
-from shlex import quote
+from shlex import join, quote
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from harness.explaining.text import for_xml
 from harness.hunt.hunting import statuses
-from harness.hunt.memory import text_of
+from harness.hunt.wishes import text_of
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -56,10 +56,13 @@ def _waiting(report: Report) -> dict[str, Any] | None:
 
 
 def repeating(bug: Bug, report: Report, command: str) -> str:
-    """Return the line that repeats the trial of a bug."""
-    only = bug.only.replace("'", "'\\''")
+    """Return the line that repeats the trial of a bug, by the shortest command that does."""
+    line, only = command, bug.only
+    if bug.shorter is not None:
+        line, only = join(bug.shorter.words), bug.shorter.only
+    quoted = only.replace("'", "'\\''")
     besides = "".join(f"{quote(word)} " for word in report.wishes.besides)
-    return f"pushbackd hunt {besides}--only '{only}' -- {command}"
+    return f"pushbackd hunt {besides}--only '{quoted}' -- {line}"
 
 
 def _trial(trial: Trial) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from harness.hunt.hunting import statuses
-from harness.hunt.memory import text_of
 from harness.hunt.results import repeating
+from harness.hunt.wishes import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -112,7 +112,10 @@ def _number(request: Request, baseline: Baseline) -> int:
 
 
 def _arguments(bug: Bug, report: Report, words: Sequence[str]) -> list[str]:
-    return ["hunt", *report.wishes.besides, "--confirm", "0", "--only", bug.only, "--", *words]
+    only = bug.only
+    if bug.shorter is not None:
+        words, only = bug.shorter
+    return ["hunt", *report.wishes.besides, "--confirm", "0", "--only", only, "--", *words]
 
 
 def _name(bug: Bug) -> str:

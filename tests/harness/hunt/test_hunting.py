@@ -16,12 +16,11 @@ import fakeserver
 from harness.cli import cli
 from harness.hunt.faults import BY_NAME, FAULTS
 from harness.hunt.hunting import Hunt
-from harness.hunt.memory import text_of
 from harness.hunt.planning import Facts
 from harness.hunt.results import document
 from harness.hunt.terminal import lines
 from harness.hunt.wire import Strike
-from harness.hunt.wishes import Wishes
+from harness.hunt.wishes import Wishes, text_of
 from harness.hunt.writing import write
 
 if TYPE_CHECKING:

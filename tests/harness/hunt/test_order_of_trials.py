@@ -10,12 +10,12 @@ import pytest
 from hunted import INSERT, PAY, asked, baseline, outcome
 
 import fakeserver
-from harness.hunt import memory
 from harness.hunt.faults import BY_NAME, FAULTS
 from harness.hunt.findings import Judgement, Trial, grouped
 from harness.hunt.judging import judge
 from harness.hunt.planning import Facts, pairs, singles
 from harness.hunt.wire import Strike
+from harness.hunt.wishes import ordered, recalled, text_of
 from harness.hunt.writing import scenario_of
 from mongowire.system import SeededRng
 
@@ -127,12 +127,12 @@ def test_pairs_begin_with_places_that_share_nearness_session_and_document() -> N
 
 def test_a_hunt_begins_with_what_failed_and_ends_with_what_held(tmp_path: Path) -> None:
     strikes = [(Strike(BY_NAME[name], INSERT),) for name in ("error", "slow", "lost-reply")]
-    remembered = {memory.text_of(strikes[0]): "held", memory.text_of(strikes[2]): "failed"}
-    assert memory.ordered(strikes, remembered) == [strikes[2], strikes[1], strikes[0]]
+    remembered = {text_of(strikes[0]): "held", text_of(strikes[2]): "failed"}
+    assert ordered(strikes, remembered) == [strikes[2], strikes[1], strikes[0]]
     other = tmp_path / "other.json"
     other.write_text("{}")
     with pytest.raises(ValueError, match="is no memory of hunts"):
-        memory.read(other, "npm test")
+        recalled(other, "npm test")
 
 
 def test_every_fault_stands_in_the_page() -> None:
