@@ -162,7 +162,9 @@ class Bug:
 
     @property
     def is_longer(self) -> bool:
-        """Whether most repetitions took longer than 99 % of the clean runs beside them."""
+        """Whether most repetitions took longer than 99 % of the clean runs beside them; a wish is enough."""
+        if self.cause.about:
+            return True
         return (
             not self.beside or percentile(self.seconds, 0.5) > percentile(self.beside, 0.99) + MORE_IS_NOTICED
         )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.hunt.findings import Judgement
+    from harness.hunt.places import Place
     from harness.hunt.planning import Facts
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import Strike
@@ -42,6 +43,7 @@ _KEPT_FOR_CONFIRMATION: Final = 0.2
 class Waiting(NamedTuple):
     """How many seconds longer than the slowest clean run the trials took that ended."""
 
+    trials: int
     median: float
     p99: float
     longest: Trial
@@ -74,12 +76,24 @@ class Report:
     @property
     def waiting(self) -> Waiting | None:
         """What faults cost the user in time; None if no trial has met its fault and ended."""
-        ended = [each for each in self.trials if each.judgement.reached and each.outcome.code is not None]
+        return self._waiting(self.trials)
+
+    @property
+    def waiting_at(self) -> dict[Place, Waiting]:
+        """What faults at each place cost the user in time."""
+        tried: dict[Place, list[Trial]] = {}
+        for trial in self.trials:
+            tried.setdefault(trial.strikes[0].place, []).append(trial)
+        found = {place: self._waiting(trials) for place, trials in tried.items()}
+        return {place: waiting for place, waiting in found.items() if waiting is not None}
+
+    def _waiting(self, trials: Sequence[Trial]) -> Waiting | None:
+        ended = [each for each in trials if each.judgement.reached and each.outcome.code is not None]
         if not ended:
             return None
         ended.sort(key=lambda trial: trial.outcome.ended.seconds)
         waits = [max(0.0, each.outcome.ended.seconds - self.baseline.seconds) for each in ended]
-        return Waiting(waits[len(waits) // 2], percentile(waits, 0.99), ended[-1])
+        return Waiting(len(ended), waits[len(waits) // 2], percentile(waits, 0.99), ended[-1])
 
 
 class Hunt:

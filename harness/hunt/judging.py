@@ -402,6 +402,7 @@ def _waits(case: _Case) -> Iterator[Finding]:
             Kind.WAITS,
             f"it took {outcome.ended.seconds:.1f} s, and {most:.1f} s are enough: the slowest clean run took"
             f" {clean:.1f} s",
+            () if wished is None else ("waits",),
         )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.hunt.findings import Bug, Trial
-    from harness.hunt.hunting import Report
+    from harness.hunt.hunting import Report, Waiting
 
 SCHEMA: Final = "pushbackd-hunt/1"
 
@@ -51,8 +51,17 @@ def _waiting(report: Report) -> dict[str, Any] | None:
     waiting = report.waiting
     if waiting is None:
         return None
-    longest = text_of(waiting.longest.strikes)
-    return {"median": round(waiting.median, 3), "p99": round(waiting.p99, 3), "longest": longest}
+    places = [{"place": str(place), **_times(each)} for place, each in report.waiting_at.items()]
+    return {**_times(waiting), "places": places}
+
+
+def _times(waiting: Waiting) -> dict[str, Any]:
+    return {
+        "trials": waiting.trials,
+        "median": round(waiting.median, 3),
+        "p99": round(waiting.p99, 3),
+        "longest": text_of(waiting.longest.strikes),
+    }
 
 
 def repeating(bug: Bug, report: Report, command: str) -> str:

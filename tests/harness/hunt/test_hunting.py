@@ -107,6 +107,8 @@ def test_a_hunt_tells_how_long_its_faults_let_the_user_wait() -> None:
     report = hunted_without_a_process()
     assert report.waiting is not None
     assert (report.waiting.median, report.waiting.p99) == (4.0, 9.0)
+    (at,) = document(report, "npm test")["waiting"]["places"]
+    assert (at["place"], at["trials"], at["p99"]) == (str(INSERT), 3, 9.0)
     (told,) = (line for line in lines(report, "npm test") if "waited" in line)
     assert "4.0 s (median), 9.0 s (p99), most at silent @ shop: shop.orders insert {_id} #1" in told
 
