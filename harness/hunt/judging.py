@@ -18,6 +18,7 @@ Rules, each a function from the case to the findings that it makes:
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ _GROWTH: Final = 1.5
 _ERROR_MOST: Final = 160
 _CONNECTIONS_FACTOR: Final = 3
 _CONNECTIONS_MORE: Final = 12
+_FAILED_TEST: Final = re.compile(
+    r"^\s*(?:not ok \d+ |[✖✕\u00d7] |FAIL\b|--- FAIL: |\d+ failing$|Tests: +\d+ failed)", re.MULTILINE
+)
+"""How runners of tests say that a test has failed."""
 _BY_SIGNAL: Final = 128
 _CRASHES: Final = frozenset(
     _BY_SIGNAL + getattr(signal, name)
@@ -143,10 +148,19 @@ def judge(baseline: Baseline, outcome: Outcome, invariants: Invariants | None = 
         return Judgement(notes=("it waits without a time limit for what never comes",))
     if outcome.code is None and outcome.left > _QUIET and not _must_answer(invariants):
         return Judgement(notes=("it has closed all of its connections, and does not end",))
+    if outcome.code is None and _told_by_a_runner(outcome) and not _must_answer(invariants):
+        return Judgement(
+            notes=("a test has failed, and what it left open keeps its runner from ending",), reported=True
+        )
     found = tuple(finding for rule in _RULES for finding in rule(case))
     steps = tuple(trace(outcome)) if found else ()
     said = tuple(story(baseline, outcome))
     return Judgement(found, reported=not case.succeeded, denied=case.is_denied, story=said, trace=steps)
+
+
+def _told_by_a_runner(outcome: Outcome) -> bool:
+    """Return whether a runner of tests has said that one failed, and nothing was asked any more."""
+    return outcome.idle > _QUIET and _FAILED_TEST.search(outcome.ended.output) is not None
 
 
 def _must_answer(invariants: Invariants | None) -> bool:

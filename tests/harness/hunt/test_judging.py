@@ -55,6 +55,24 @@ def test_what_is_found(fault: str, facts: dict[str, Any], found: list[Kind]) -> 
     assert kinds(fault, **facts) == found
 
 
+@pytest.mark.parametrize(
+    ("output", "idle", "found"),
+    [
+        ("not ok 1 - pays\n", 9.0, []),
+        ("  2 failing\n", 9.0, []),
+        ("not ok 1 - pays\n", 0.1, [Kind.HANG]),
+        ("ok 1 - pays\n", 9.0, [Kind.HANG]),
+    ],
+)
+def test_a_runner_that_has_told_of_a_failed_test_hangs_no_user(
+    output: str, idle: float, found: list[Kind]
+) -> None:
+    trial = outcome("error", code=None, output=output, idle=idle)
+    judged = judge(baseline(), trial)
+    assert [each.kind for each in judged.findings] == found
+    assert judged.status == ("failed" if found else "reported")
+
+
 def test_a_document_that_is_there_twice_is_found_in_a_run_that_reports_an_error() -> None:
     clean = baseline(contents={"shop.orders": [{"_id": "a" * 24, "customer": 1}]})
     twice = [{"_id": "a" * 24, "customer": 1}, {"_id": "b" * 24, "customer": 1}]
