@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from harness.hunt.documents import Path, canonical, differences, is_log, single_fields, varying
@@ -23,6 +25,8 @@ _PATIENCE: Final = 12.0
 _TELLS_OF_TROUBLE: Final = re.compile(
     r"retr|attempt|tries|fail|error|second|elapsed| ms\b|took", re.IGNORECASE
 )
+_RECORD: Final = re.compile(r"[^\s,;|{\[][^,;|{\[\t]*(?:[,;|\t]\S[^,;|\t]*)+")
+"""A line of values between commas, semicolons, bars or tabs, without the spaces of a sentence."""
 _LINE_LEAST: Final = 1
 
 
@@ -48,6 +52,8 @@ class Baseline:
     """Each place, in the order in which they came, with a request that was there."""
     lines: frozenset[str]
     """The lines of output that every clean run has."""
+    records: Mapping[str, int]
+    """Those of them that are records of a table, with their number."""
     connections: int
     open_transactions: int
     open_cursors: int
@@ -88,6 +94,7 @@ class Baseline:
             _common(runs),
             _places(runs),
             frozenset.intersection(*(frozenset(stable_lines(run)) for run in runs)),
+            _records(runs),
             max(run.connections for run in runs),
             max(run.open_transactions for run in runs),
             max(run.open_cursors for run in runs),
@@ -119,6 +126,19 @@ class Baseline:
         """Return the lines of output that every clean run has, and the trial has not."""
         there = set(stable_lines(outcome))
         return sorted(line for line in self.lines if line not in there)
+
+    def repeated_records(self, outcome: Outcome) -> list[str]:
+        """Return the records of its output that a trial has written more often than any clean run.
+
+        Another line may come again with another try; who reads a table takes each record for one.
+        """
+        written = Counter(stable_lines(outcome))
+        return sorted(line for line, usual in self.records.items() if written[line] > usual)
+
+
+def _records(runs: Sequence[Outcome]) -> dict[str, int]:
+    """Return the records that the runs have written, and how often at most."""
+    return dict(reduce(or_, (Counter(filter(_RECORD.fullmatch, stable_lines(run))) for run in runs)))
 
 
 def stable_lines(outcome: Outcome) -> list[str]:

@@ -26,6 +26,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.hunt.baseline import stable_lines
 from harness.hunt.documents import canonical, is_log
 from harness.hunt.faults import BY_NAME, OUTAGE_SECONDS, Reach
 from harness.hunt.findings import Finding, Judgement, Kind, story, trace
@@ -272,6 +273,9 @@ def _other_output(case: _Case) -> Iterator[Finding]:
         return
     if missing := case.baseline.missing_lines(case.outcome):
         yield Finding(Kind.OUTPUT, f"it did not write {missing[0]!r}", ("output",))
+    elif repeated := case.baseline.repeated_records(case.outcome):
+        count = stable_lines(case.outcome).count(repeated[0])
+        yield Finding(Kind.OUTPUT, f"it wrote {repeated[0]!r} {count} times", ("output",))
 
 
 def _twice(case: _Case) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ _READS: Final = frozenset(
     {"find", "aggregate", "count", "distinct", "listCollections", "listDatabases", "listIndexes"}
 )
 _WRITES: Final = frozenset({"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"})
-_ENDS: Final = frozenset({"commitTransaction", "abortTransaction"})
+ENDS: Final = frozenset({"commitTransaction", "abortTransaction"})
 _WRITTEN: Final = re.compile(r"(?:(?P<app>[^:{]*): )?(?P<shape>.+) #(?P<number>[1-9]\d*)")
 _BATCHES: Final = "getMore of "
 
@@ -119,7 +119,7 @@ class Request:
     @property
     def in_transaction(self) -> bool:
         """Whether it is a statement of a transaction; commit and abort are none."""
-        return "autocommit" in self.command and self.name not in _ENDS
+        return "autocommit" in self.command and self.name not in ENDS
 
     @property
     def may_read_secondaries(self) -> bool:
@@ -135,7 +135,7 @@ class Request:
     @property
     def is_retried(self) -> bool:
         """Whether a driver sends it again by itself (retryable reads and writes, commit and abort)."""
-        if self.name in _ENDS:
+        if self.name in ENDS:
             return True
         if self.in_transaction:
             return False
@@ -278,7 +278,7 @@ class Namer:
     def _shape(self, command: Mapping[str, Any]) -> str:
         name = next(iter(command))
         key = (_session(command) or 0, command.get("txnNumber"))
-        if name in _ENDS:
+        if name in ENDS:
             return f"{name} of {self._begun_by.get(key, 'nothing')}"
         if name == "getMore":
             opened = self._cursors.get(int(command[name]))

@@ -15,7 +15,7 @@ from bson.errors import BSONError
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.network.wire_record import WireRecord
 from harness.hunt.faults import OUTAGE_SECONDS, UNDONE_AFTER, Fault, Reach
-from harness.hunt.places import Namer, Numbers, Place, Request
+from harness.hunt.places import ENDS, Namer, Numbers, Place, Request
 from mongowire.documents.errors import ControlError
 from mongowire.errors import InvalidMessage, RemoteProtocolError
 
@@ -138,6 +138,8 @@ class HuntRecord(WireRecord):
     def _strike(self, fault: Fault, request: Request, *, first: bool) -> None:
         cluster = self.cluster
         assert cluster is not None
+        if request.name in ENDS:
+            _end_soon(cluster, request)
         server, connection = self._connection(cluster, request.connection)
         only = {"node": server, "connection": connection, "command": request.name}
         if effects := fault.effects(request):
@@ -168,6 +170,18 @@ def attempts_of(requests: Iterable[Request], operation: int) -> list[Request]:
 def numbered(place: Place, number: int) -> Place:
     """Return the place of that number among those of one name."""
     return replace(place, number=number)
+
+
+def _end_soon(cluster: Cluster, request: Request) -> None:
+    """Let a transaction whose end meets a fault be over in a second, and not in a minute.
+
+    Drivers do not ask again for what an application gave up, so the transaction stays open on the server, and
+    keeps its locks. Whoever tries again waits for that, as it should, but no hunt has the minute.
+    """
+    number = request.command.get("txnNumber")
+    for key, transaction in cluster.transactions.open.items():
+        if request.session is not None and key.startswith(request.session) and transaction.number == number:
+            transaction.expires = min(transaction.expires, cluster.clock.now() + UNDONE_AFTER)
 
 
 async def _undo(cluster: Cluster, verb: str, arguments: Mapping[str, Any]) -> None:

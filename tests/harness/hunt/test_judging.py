@@ -243,6 +243,22 @@ def test_a_line_that_every_clean_run_writes_is_missed() -> None:
     assert [(each.kind, each.words) for each in found] == [(Kind.OUTPUT, "it did not write 'total: 190'")]
 
 
+@pytest.mark.parametrize(
+    ("clean", "written", "found"),
+    [
+        ("1,ann\n2,bob\n", "1,ann\n1,ann\n2,bob\n", ["it wrote '1,ann' 2 times"]),
+        ("1,ann\n1,ann\n", "1,ann\n1,ann\n", []),
+        ("order 1, of ann\n", "order 1, of ann\norder 1, of ann\n", []),
+        ("placing 1\n", "placing 1\nplacing 1\n", []),
+    ],
+)
+def test_a_record_that_is_written_twice_is_found_and_another_line_may_come_again(
+    clean: str, written: str, found: list[str]
+) -> None:
+    judged = judge(baseline(output=clean), outcome("error", output=written))
+    assert [each.words for each in judged.findings] == found
+
+
 def test_a_fault_whose_place_never_came_is_no_trial() -> None:
     missed = outcome("error", unreached=[Strike(BY_NAME["error"], INSERT)])
     assert judge(baseline(), missed).status == "not reached"
