@@ -9,7 +9,15 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final
 
-from harness.hunt.documents import Path, canonical, differences, is_log, single_fields, varying
+from harness.hunt.documents import (
+    Path,
+    arrays,
+    canonical,
+    differences,
+    is_log,
+    single_fields,
+    varying,
+)
 from harness.hunt.places import Numbers
 
 if TYPE_CHECKING:
@@ -81,6 +89,9 @@ class Baseline:
                 )
         fields, loose = varying([run.contents for run in runs])
         fields |= {path for name in ignore for path in _fields(name, first.contents)}
+        fields |= {
+            path for name in _side_by_side(runs) for path in arrays(first.contents.get(name, []), name)
+        }
         found = {name: single_fields([run.contents for run in runs], name) for name in loose}
         apart = {name: each for name, each in found.items() if each is not None and name not in ignore}
         loose = loose - apart.keys() | frozenset(ignore)
@@ -134,6 +145,19 @@ class Baseline:
         """
         written = Counter(stable_lines(outcome))
         return sorted(line for line, usual in self.records.items() if written[line] > usual)
+
+
+def _side_by_side(runs: Sequence[Outcome]) -> set[str]:
+    """Return the collections that are changed in several sessions: whose elements may come in any order.
+
+    Drivers lend a session to one operation after the other, so several are those of operations side by side.
+    """
+    sessions: dict[tuple[int, str], set[bytes]] = {}
+    for number, run in enumerate(runs):
+        for each in run.requests:
+            if each.is_write and each.session is not None:
+                sessions.setdefault((number, each.namespace), set()).add(each.session)
+    return {namespace for (_, namespace), found in sessions.items() if len(found) > 1}
 
 
 def _records(runs: Sequence[Outcome]) -> dict[str, int]:

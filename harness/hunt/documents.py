@@ -193,6 +193,14 @@ def differences(clean: Mapping[str, Counter[str]], other: Mapping[str, Counter[s
     return found
 
 
+def arrays(documents: Iterable[Mapping[str, Any]], namespace: str) -> Iterator[Path]:
+    """Yield the arrays of a collection, each as a path that leaves its order out."""
+    for document in documents:
+        for name, value in _leaves(document):
+            if isinstance(value, list):
+                yield Path(namespace, f"{name}[]")
+
+
 def _without_order(path: Path, runs: Sequence[Sequence[Mapping[str, Any]]]) -> Path:
     """Return the path of a field whose values vary, as one of arrays if it is their order that does."""
     anyhow = Path(path.namespace, f"{path.field}[]")

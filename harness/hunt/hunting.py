@@ -35,6 +35,9 @@ _FIRST_LIMIT: Final = 300.0
 """Seconds that a clean run may take."""
 _CLEAN_MORE: Final = 2
 _ENDLESS: Final = 2
+_LEARNED: Final = 3
+"""So many more clean runs, at least, before a finding is repeated."""
+_LEARNED_MOST: Final = 12
 _LOOK: Final = 0.25
 _KEPT_FOR_CONFIRMATION: Final = 0.2
 """The share of the budget that is kept for repeating what was found."""
@@ -121,6 +124,8 @@ class Hunt:
         self._enough = False
         """The first bug was found, and no more are asked for."""
         self._numbers: dict[tuple[Strike, ...], int] = {}
+        self._runs: list[Outcome] = []
+        """The clean runs."""
         self.report: Report
         """What was found so far; there once the clean runs are over."""
 
@@ -171,7 +176,25 @@ class Hunt:
             return together, jobs
         return alone, 1
 
+    def _learn(self, jobs: int) -> None:
+        """Look once more at what varies without a fault, before a trial is held against a program.
+
+        Threads that overtake one another once in ten runs have not done so in the first few.
+        """
+        if len(self._runs) > _LEARNED_MOST:
+            return
+        limit = self.report.baseline.limit
+        if jobs == 1:  # the tests of pytest run in this thread
+            more = [self._run((), limit, 0, Numbers()) for _ in range(_LEARNED)]
+        else:
+            numbers = range(max(jobs, _LEARNED))
+            with ThreadPoolExecutor(jobs) as pool:
+                more = list(pool.map(lambda number: self._run((), limit, number, Numbers()), numbers))
+        self._runs += [each for each in more if each.code == 0]
+        self.report.baseline = self._baseline(self._runs)
+
     def _baseline(self, runs: Sequence[Outcome]) -> Baseline:
+        self._runs = list(runs)
         invariants = self._wishes.invariants
         return Baseline.of(runs, () if invariants is None else invariants.ignore)
 
@@ -238,6 +261,7 @@ class Hunt:
         return bugs
 
     def _comes_again(self, strikes: tuple[Strike, ...]) -> bool:
+        self._learn(self.report.jobs)
         again = self._trial(strikes)
         return bool(judge(self.report.baseline, again, self._wishes.invariants).findings)
 
@@ -251,6 +275,8 @@ class Hunt:
 
     def _confirm(self, jobs: int) -> None:
         """Repeat each bug: once in any case, and then as often as the budget allows."""
+        if self.report.bugs and self._wishes.confirmations and not self._enough:
+            self._learn(jobs)
         for turn in range(self._wishes.confirmations):
             bugs = {bug.trial.strikes: bug for bug in self.report.bugs}
             end = self._end if turn else math.inf

@@ -9,6 +9,7 @@ import pytest
 from bson import ObjectId
 
 from harness.hunt.documents import (
+    arrays,
     canonical,
     differences,
     is_counter,
@@ -85,6 +86,11 @@ def test_an_array_whose_order_varies_is_compared_without_it() -> None:
 
     assert not differ(run("bob", "ann"))
     assert differ(run("bob", "ann", "bob"))
+
+
+def test_arrays_of_a_collection_are_found_with_their_paths() -> None:
+    found = arrays([{"_id": 1, "a": [1], "b": {"c": []}, "d": 2}], "x.y")
+    assert [path.field for path in found] == ["a[]", "b.c[]"]
 
 
 def test_a_collection_whose_values_are_combined_in_other_ways_is_compared_field_by_field() -> None:

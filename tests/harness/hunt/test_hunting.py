@@ -244,3 +244,20 @@ def test_a_mistake_is_told_with_the_cure(arguments: list[str], message: str) -> 
     done = hunt(*arguments, "--", sys.executable, "-c", "")
     assert done.exit_code == 2
     assert message in done.output
+
+
+def test_what_varies_is_learned_from_more_clean_runs_before_a_bug_is_repeated() -> None:
+    """Threads swap two words in every fourth run, with or without a fault."""
+    runs = 0
+
+    def run(strikes: tuple[Strike, ...], *_: object) -> Outcome:
+        nonlocal runs
+        runs += 1
+        contents: dict[str, list[dict[str, Any]]] = {"shop.orders": [{"_id": 1, "word": runs % 4 == 0}]}
+        return outcome(strikes[0].fault.name if strikes else "", contents=contents)
+
+    only = tuple((Strike(BY_NAME[name], INSERT),) for name in ("error", "slow", "outage"))
+    facts = Facts(is_replica_set=True, reads_secondaries=False)
+    report = Hunt(run, facts, Wishes(60.0, confirmations=3, only=only), lambda _: None).run()
+    assert [trial.judgement.status for trial in report.trials] == ["failed", "held", "held"]
+    assert [(bug.repeated, bug.again) for bug in report.bugs] == [(3, 0)]
