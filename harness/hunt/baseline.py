@@ -14,7 +14,6 @@ from harness.hunt.documents import (
     arrays,
     canonical,
     differences,
-    is_log,
     single_fields,
     varying,
 )
@@ -126,7 +125,7 @@ class Baseline:
         found = differences(
             self.clean, {name: each for name, each in texts.items() if name not in self.loose}
         )
-        return [each for each in found if each.missing or not is_log(each.namespace)]
+        return [each for each in found if not each.is_allowed]
 
     @property
     def uneven(self) -> frozenset[str]:

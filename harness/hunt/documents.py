@@ -44,13 +44,15 @@ _COUNTER: Final = re.compile(
     re.IGNORECASE,
 )
 """Fields that count attempts and changes: a change that is made again, and may be, counts again."""
-_LOG: Final = re.compile(r".*(logs?|audits?|attempts|errors|failures|dead_?letters?)", re.IGNORECASE)
+_LOG: Final = re.compile(r"\..*(logs?|audits?|attempts|errors|failures|dead_?letters?)$", re.IGNORECASE)
+_CACHE: Final = re.compile(r"\..*caches?$", re.IGNORECASE)
 _FAILED: Final = re.compile(
     r": '(?:[A-Za-z]+[ _-])?(?:failed|failure|error|cancel+ed|aborted|rejected|declined|dead|expired"
-    r"|compensated|refunded|rolled[ _-]?back|timed?[ _-]?out|gave[ _-]up)'",
+    r"|compensated|refunded|rolled[ _-]?back|timed?[ _-]?out|gave[ _-]up)'"
+    r"|[{ ](?:last_?)?(?:failed|failures?|errors?)(?:_?[A-Za-z]+)?: (?!None|0|\[\]|''|False)",
     re.IGNORECASE,
 )
-"""A field whose value is the state of what failed, and nothing besides."""
+"""A field whose value is the state of what failed, and nothing besides; or one named after failures."""
 _MOMENT: Final = re.compile(r".*(_at|At|_time|Time|timestamp|Timestamp|_ms|Millis|duration|elapsed)")
 _EPOCHS: Final = ((1.5e9, 2.5e9), (1.5e12, 2.5e12))
 """Numbers that are instants: seconds and milliseconds since 1970."""
@@ -78,10 +80,14 @@ class Difference(NamedTuple):
     missing: Counter[str]
     extra: Counter[str]
 
+    tells: bool = False
+    """A document says, as none of a clean run does, that something failed or was called off."""
+
     @property
-    def tells(self) -> bool:
-        """Whether a document says, as none of a clean run does, that something failed or was called off."""
-        return any(_FAILED.search(text) for text in self.extra)
+    def is_allowed(self) -> bool:
+        """Whether nothing need be wrong: more tries are more entries of a log, a cache may have fewer."""
+        may_have_more, may_have_less = _LOG.search(self.namespace), _CACHE.search(self.namespace)
+        return not (self.missing and not may_have_less) and not (self.extra and not may_have_more)
 
     def __str__(self) -> str:
         said = []
@@ -103,7 +109,7 @@ def is_id(value: Any) -> bool:
 
 def is_log(namespace: str) -> bool:
     """Return whether a collection says what was done and how it went: more tries are more entries."""
-    return _LOG.fullmatch(namespace.partition(".")[2]) is not None
+    return _LOG.search(namespace) is not None
 
 
 def is_counter(name: str) -> bool:
@@ -189,7 +195,9 @@ def differences(clean: Mapping[str, Counter[str]], other: Mapping[str, Counter[s
     for namespace in sorted({*clean, *other}):
         expected, actual = clean.get(namespace, empty), other.get(namespace, empty)
         if expected != actual:
-            found.append(Difference(namespace, expected - actual, actual - expected))
+            missing, extra = expected - actual, actual - expected
+            tells = not any(map(_FAILED.search, expected)) and any(map(_FAILED.search, extra))
+            found.append(Difference(namespace, missing, extra, tells))
     return found
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MORE_IS_NOTICED: Final = 2.0
 """Seconds that a fault which a right client masks may cost, twice what it takes itself."""
+_ERROR_MOST: Final = 160
 _SAID_MOST: Final = 3
 _STEPS_BEFORE: Final = 6
 _STEPS_AFTER: Final = 60
@@ -252,3 +253,10 @@ def _answer(request: Request) -> str:
     if not reply.get("ok"):
         return f"error {reply.get('code')} {reply.get('codeName', '')}".rstrip()
     return "a write concern error" if reply.get("writeConcernError") else "a write error"
+
+
+def last_error(outcome: Outcome) -> str:
+    """Return the last line that a command wrote to its error output."""
+    lines = [line.strip() for line in outcome.ended.errors.splitlines() if line.strip()]
+    last = lines[-1] if lines else "it wrote no error"
+    return last if len(last) <= _ERROR_MOST else last[:_ERROR_MOST] + "…"

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.hunt.baseline import stable_lines
 from harness.hunt.documents import canonical, is_log
 from harness.hunt.faults import BY_NAME, OUTAGE_SECONDS, Reach
-from harness.hunt.findings import Finding, Judgement, Kind, story, trace
+from harness.hunt.findings import Finding, Judgement, Kind, last_error, story, trace
 from mongowire.codes import Category, ErrorCode, is_in
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _QUIET: Final = 3.0
 _STORM_RATE: Final = 12.0
 """Requests a second, over an outage, that are a storm when the waits between them do not grow."""
 _GROWTH: Final = 1.5
-_ERROR_MOST: Final = 160
 _CONNECTIONS_FACTOR: Final = 3
 _CONNECTIONS_MORE: Final = 12
 _FAILED_TEST: Final = re.compile(
@@ -218,12 +217,12 @@ def _fails(case: _Case) -> Iterator[Finding]:
         return
     must = case.invariants is not None and case.invariants.succeeds
     if case.is_masked or must:
-        told = f"exit code {outcome.code}: {_last_error(outcome)}"
+        told = f"exit code {outcome.code}: {last_error(outcome)}"
         if case.tells:
             told = f"it is kept in the documents: {'; '.join(map(str, case.differences))}"
         yield Finding(Kind.FAILS, told)
     elif not case.tells and outcome.restarts == 0 and _is_worker(case):
-        yield Finding(Kind.WORKER, f"exit code {outcome.code}: {_last_error(outcome)}")
+        yield Finding(Kind.WORKER, f"exit code {outcome.code}: {last_error(outcome)}")
 
 
 def _crashes(case: _Case) -> Iterator[Finding]:
@@ -231,7 +230,7 @@ def _crashes(case: _Case) -> Iterator[Finding]:
     code = case.outcome.code
     if code is not None and code in _CRASHES and code != case.baseline.code:
         name = signal.Signals(code - _BY_SIGNAL).name
-        yield Finding(Kind.CRASHES, f"exit code {code} ({name}): {_last_error(case.outcome)}")
+        yield Finding(Kind.CRASHES, f"exit code {code} ({name}): {last_error(case.outcome)}")
 
 
 def _is_worker(case: _Case) -> bool:
@@ -354,14 +353,25 @@ def _denied(case: _Case) -> Iterator[Finding]:
     is there; so may every fault, unless the user has said that errors must be true. An assertion of the
     command's own is a look at what it did, and no word to its user.
     """
-    if not case.is_denied:
-        return
+    last = last_error(case.outcome)
     must = case.invariants is not None and case.invariants.truthful
-    last = _last_error(case.outcome)
-    if must or (_did_it_again(case) and not last.startswith(_ASSERTIONS)):
+    asserts = last.startswith(_ASSERTIONS)
+    if case.is_denied and (must or (_did_it_again(case) and not asserts)):
         yield Finding(
             Kind.DENIED, f"exit code {case.outcome.code}, with the documents of a clean run: {last}"
         )
+    elif not case.is_denied and not asserts and _gave_up_on_its_own(case):
+        yield Finding(Kind.DENIED, f"it met its own write (11000), and gave up: {last}")
+
+
+def _gave_up_on_its_own(case: _Case) -> bool:
+    """Return whether the last write is one that had happened, and was refused when it came again."""
+    outcome = case.outcome
+    if outcome.code in {None, case.baseline.code}:
+        return False
+    carried_out = [each for each in outcome.struck if not BY_NAME[each.struck].replaces(each)]
+    last = next((each for each in reversed(outcome.requests) if each.is_write), None)
+    return last is not None and _is_there(last) and any(_is_again(case, last, each) for each in carried_out)
 
 
 def _did_it_again(case: _Case) -> bool:
@@ -434,9 +444,3 @@ _RULES: Final[tuple[Callable[[_Case], Iterator[Finding]], ...]] = (
     *(_hangs, _crashes, _stands_still, _fails, _other_documents, _other_output, _twice, _left_open),
     *(_retry_storm, _connection_storm, _denied, _waits, _invariants),
 )
-
-
-def _last_error(outcome: Outcome) -> str:
-    lines = [line.strip() for line in outcome.ended.errors.splitlines() if line.strip()]
-    last = lines[-1] if lines else "it wrote no error"
-    return last if len(last) <= _ERROR_MOST else last[:_ERROR_MOST] + "…"

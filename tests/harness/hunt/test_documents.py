@@ -116,11 +116,30 @@ def test_a_collection_whose_values_are_combined_in_other_ways_is_compared_field_
         ({"status": "PAYMENT_FAILED"}, True),
         ({"state": "booked"}, False),
         ({"text": "it has failed, and nobody knows why"}, False),
+        ({"state": "new", "error": "no answer"}, True),
+        ({"imported": 9, "failed": 1}, True),
+        ({"imported": 10, "failed": 0}, False),
     ],
 )
 def test_a_document_may_say_what_failed(document: dict[str, Any], *, tells: bool) -> None:
-    (found,) = differences({}, canonical({"a.b": [{"_id": 1, **document}]}))
+    later = canonical({"a.b": [{"_id": 1, **document}]})
+    (found,) = differences(canonical({"a.b": [{"_id": 1}]}), later)
     assert found.tells is tells
+    (as_always,) = differences(later, canonical({"a.b": [{"_id": 2, **document}]}))
+    assert not as_always.tells
+
+
+@pytest.mark.parametrize(
+    ("namespace", "more", "fewer"),
+    [("shop.audit_log", True, False), ("shop.priceCache", False, True), ("shop.orders", False, False)],
+)
+def test_a_log_may_have_more_and_a_cache_may_have_less(namespace: str, *, more: bool, fewer: bool) -> None:
+    def differ(clean: int, later: int) -> bool:
+        one, two = ({namespace: [{"_id": each} for each in range(count)]} for count in (clean, later))
+        (found,) = differences(canonical(one), canonical(two))
+        return found.is_allowed
+
+    assert (differ(1, 2), differ(2, 1)) == (more, fewer)
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,18 @@ def test_a_write_of_unknown_fate_that_comes_again_and_is_there_is_known(
     assert kinds == ([Kind.DENIED] if found else [])
 
 
+@pytest.mark.parametrize(
+    ("code", "goes_on", "found"), [(1, False, True), (1, True, False), (0, False, False)]
+)
+def test_whoever_gives_up_on_a_write_of_its_own_denies_it(code: int, *, goes_on: bool, found: bool) -> None:
+    clean = replace(baseline(), numbers=Numbers({(INSERT.kind, (str(INSERT), 1)): 1}))
+    trial = outcome("unacknowledged", code=code, contents={**CLEAN, "shop.payments": []} if code else CLEAN)
+    trial.requests = trial.requests[:1] + [asked(INSERT, 3, at=1.0)] + trial.requests[1:] * goes_on
+    trial.requests[0].said, trial.requests[1].said = (str(INSERT), 1), (str(INSERT), 2)
+    trial.requests[1].reply = {"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000}]}
+    assert [each.kind for each in judge(clean, trial).findings] == ([Kind.DENIED] if found else [])
+
+
 CANCELLED = {**CLEAN, "shop.orders": [{"_id": 1, "state": "cancelled"}]}
 
 
