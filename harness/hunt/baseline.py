@@ -128,6 +128,12 @@ class Baseline:
         return [each for each in found if not each.is_allowed]
 
     @property
+    def loose_fields(self) -> list[str]:
+        """The fields that are not compared, of collections that are."""
+        fields = [each for each in self.varying if each.namespace not in self.loose]
+        return [".".join(each) for each in fields if not each.field.endswith("[]")]
+
+    @property
     def uneven(self) -> frozenset[str]:
         """The collections in which clean runs differ."""
         return self.loose | self.apart.keys()

@@ -43,7 +43,7 @@ def document(report: Report, command: str) -> dict[str, Any]:
         "waiting": _waiting(report),
         "bugs": [_bug(bug, report, command) for bug in report.bugs],
         "mended": [text_of(trial.strikes) for trial in report.mended],
-        "notCompared": sorted(report.baseline.loose),
+        "notCompared": sorted([*report.baseline.loose, *report.baseline.loose_fields]),
     }
 
 

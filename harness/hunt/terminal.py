@@ -96,8 +96,8 @@ def _summary(report: Report) -> Iterator[str]:
     if report.baseline.apart:
         names = ", ".join(sorted(report.baseline.apart))
         yield f"compared by single fields, because clean runs combine them in other ways: {names}"
-    if report.baseline.loose:
-        yield f"not compared, because clean runs differ: {', '.join(sorted(report.baseline.loose))}"
+    if loose := [*report.baseline.loose, *report.baseline.loose_fields]:
+        yield f"not compared, because clean runs differ: {', '.join(sorted(loose))}"
     if report.interrupted:
         yield "interrupted"
 

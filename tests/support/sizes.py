@@ -41,7 +41,7 @@ SIZES: Final = {
     "guides": Size(
         0, 1, "whether the long commands of the guides are run: a rule's proof, a limiter's sizing"
     ),
-    "hunted": Size(1, 60, "applications with a planted bug that are hunted, with their correct twins"),
+    "hunted": Size(1, 70, "applications with a planted bug that are hunted, with their correct twins"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
     "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or three of them"),
     "measurements": Size(0, 1, "whether overload is simulated at its full length, and every benchmark begun"),

@@ -261,3 +261,4 @@ def test_what_varies_is_learned_from_more_clean_runs_before_a_bug_is_repeated() 
     report = Hunt(run, facts, Wishes(60.0, confirmations=3, only=only), lambda _: None).run()
     assert [trial.judgement.status for trial in report.trials] == ["failed", "held", "held"]
     assert [(bug.repeated, bug.again) for bug in report.bugs] == [(3, 0)]
+    assert "not compared, because clean runs differ: shop.orders.word" in list(lines(report, "npm test"))

@@ -1,6 +1,6 @@
 """Planted bugs: each application has one, and a correct twin. The bug is found, and the twin holds.
 
-`pytest -m slow tests/harness/hunt` runs the first few; `PUSHBACKD_TESTS=hunted=60` runs all, which takes an
+`pytest -m slow tests/harness/hunt` runs the first few; `PUSHBACKD_TESTS=hunted=70` runs all, which takes an
 hour. A hunt ends with its first bug, so it is the twin that takes its time.
 """
 
@@ -95,6 +95,15 @@ PLANTED = (
     Planted("java/Schedule.java", ("standstill",)),
     Planted("java/Futures.java", ("documents",)),
     Planted("java/Report.java", ("output",)),
+    Planted("key_after.py", ("documents", "twice")),
+    Planted("seats.py", ("documents", "twice")),
+    Planted("logins.py", ("documents",)),
+    Planted("rows.py", ("output",)),
+    Planted("hooks.py", ("documents",)),
+    Planted("trips.py", ("invariant",), "trips.yml"),
+    Planted("projector.py", ("documents", "twice")),
+    Planted("carts.py", ("documents",)),
+    Planted("ledger.js", ("documents", "twice")),
 )
 
 

@@ -16,3 +16,13 @@ def money(contents):
     accounts = contents.get("bank.accounts", [])
     total = sum(each["balance"] for each in accounts)
     return None if total in {0, 200} else f"the accounts have {total}"
+
+
+def trips(contents):
+    """Return what is booked of a cancelled trip."""
+    cancelled = {trip["_id"] for trip in contents.get("travel.trips", []) if trip["state"] == "cancelled"}
+    for step in ("flights", "hotels", "cars"):
+        kept = cancelled & {booking["_id"] for booking in contents.get(f"travel.{step}", [])}
+        if kept:
+            return f"{step} of the trips {sorted(kept)}"
+    return None
