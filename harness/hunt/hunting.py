@@ -189,7 +189,11 @@ class Hunt:
         else:
             numbers = range(max(jobs, _LEARNED))
             with ThreadPoolExecutor(jobs) as pool:
-                more = list(pool.map(lambda number: self._run((), limit, number, Numbers()), numbers))
+                try:
+                    more = list(pool.map(lambda number: self._run((), limit, number, Numbers()), numbers))
+                except BaseException:
+                    self._stop()
+                    raise
         self._runs += [each for each in more if each.code == 0]
         self.report.baseline = self._baseline(self._runs)
 
