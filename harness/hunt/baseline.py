@@ -153,16 +153,16 @@ class Baseline:
 
 
 def _side_by_side(runs: Sequence[Outcome]) -> set[str]:
-    """Return the collections that are changed in several sessions: whose elements may come in any order.
+    """Return the collections that are changed over several connections: their arrays may have any order.
 
-    Drivers lend a session to one operation after the other, so several are those of operations side by side.
+    Drivers lend one to one operation after the other, so several are those of operations side by side.
     """
-    sessions: dict[tuple[int, str], set[bytes]] = {}
+    connections: dict[tuple[int, str], set[int]] = {}
     for number, run in enumerate(runs):
         for each in run.requests:
-            if each.is_write and each.session is not None:
-                sessions.setdefault((number, each.namespace), set()).add(each.session)
-    return {namespace for (_, namespace), found in sessions.items() if len(found) > 1}
+            if each.is_write:
+                connections.setdefault((number, each.namespace), set()).add(each.connection)
+    return {namespace for (_, namespace), found in connections.items() if len(found) > 1}
 
 
 def _records(runs: Sequence[Outcome]) -> dict[str, int]:

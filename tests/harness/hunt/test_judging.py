@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hunted import CLEAN, INSERT, PAY, asked, baseline, outcome
 
-from harness.hunt.baseline import BaselineError
+from harness.hunt.baseline import Baseline, BaselineError
 from harness.hunt.documents import Field
 from harness.hunt.faults import BY_NAME
 from harness.hunt.findings import Judgement, Kind, Trial, grouped, story
@@ -160,6 +160,23 @@ def test_whoever_gives_up_on_a_write_of_its_own_denies_it(code: int, *, goes_on:
     trial.requests[0].said, trial.requests[1].said = (str(INSERT), 1), (str(INSERT), 2)
     trial.requests[1].reply = {"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000}]}
     assert [each.kind for each in judge(clean, trial).findings] == ([Kind.DENIED] if found else [])
+
+
+@pytest.mark.parametrize(("connections", "found"), [((1, 1), [Kind.DOCUMENTS]), ((1, 2), [])])
+def test_the_order_of_an_array_says_nothing_where_requests_are_side_by_side(
+    connections: tuple[int, int], found: list[Kind]
+) -> None:
+    def run(*items: str, fault: str = "") -> Outcome:
+        contents = {**CLEAN, "shop.orders": [{"_id": 1, "items": list(items)}]}
+        trial = outcome(fault, PAY, contents=contents)
+        trial.requests = [asked(INSERT, number) for number in (1, 2)] + trial.requests[1:]
+        for request, connection in zip(trial.requests, connections, strict=False):
+            request.connection = connection
+        return trial
+
+    clean = Baseline.of([run("cup", "pot"), run("cup", "pot")])
+    judged = judge(clean, run("pot", "cup", fault="error"))
+    assert [each.kind for each in judged.findings] == found
 
 
 CANCELLED = {**CLEAN, "shop.orders": [{"_id": 1, "state": "cancelled"}]}
