@@ -22,7 +22,7 @@ from harness.hunt.places import Numbers
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from harness.hunt.documents import Difference, Field
+    from harness.hunt.documents import Contents, Difference, Field
     from harness.hunt.places import Place, Request
     from harness.hunt.trial import Outcome
 
@@ -68,6 +68,8 @@ class Baseline:
     """Seconds from the last write to the end, at most."""
     apart: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The collections whose values clean runs combine in other ways, with what is compared of them."""
+    contents: Contents = field(default_factory=dict)
+    """The documents of the first run."""
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How many requests of each name came, at most."""
     numbers: Numbers = field(default_factory=Numbers)
@@ -110,6 +112,7 @@ class Baseline:
             max(run.open_cursors for run in runs),
             max(run.quiet for run in runs),
             apart=apart,
+            contents=first.contents,
             counts=_most([Counter(_kinds(run)) for run in runs]),
             numbers=Numbers.of([run.requests for run in runs]),
         )
@@ -121,11 +124,17 @@ class Baseline:
 
     def differences(self, outcome: Outcome) -> list[Difference]:
         """Return how the final documents of a trial differ."""
-        texts = canonical(outcome.contents, self.varying, self.apart)
-        found = differences(
-            self.clean, {name: each for name, each in texts.items() if name not in self.loose}
-        )
-        return [each for each in found if not each.is_allowed]
+        clean, fields = self.clean, self.varying
+        # A fault may bring operations side by side that are one after the other in every clean run.
+        beside = _side_by_side([outcome]) & self.contents.keys()
+        if more := {path for name in beside for path in arrays(self.contents[name], name)} - fields:
+            fields |= more
+            clean = self._compared(canonical(self.contents, fields, self.apart))
+        texts = self._compared(canonical(outcome.contents, fields, self.apart))
+        return [each for each in differences(clean, texts) if not each.is_allowed]
+
+    def _compared(self, texts: Mapping[str, Counter[str]]) -> dict[str, Counter[str]]:
+        return {name: each for name, each in texts.items() if name not in self.loose}
 
     @property
     def loose_fields(self) -> list[str]:

@@ -94,8 +94,8 @@ class Report:
         ended = [each for each in trials if each.judgement.reached and each.outcome.code is not None]
         if not ended:
             return None
-        ended.sort(key=lambda trial: trial.outcome.ended.seconds)
-        waits = [max(0.0, each.outcome.ended.seconds - self.baseline.seconds) for each in ended]
+        ended.sort(key=lambda trial: trial.outcome.waited)
+        waits = [max(0.0, each.outcome.waited - self.baseline.seconds) for each in ended]
         return Waiting(len(ended), waits[len(waits) // 2], percentile(waits, 0.99), ended[-1])
 
 
@@ -289,10 +289,10 @@ class Hunt:
                 judgement = judge(self.report.baseline, outcome, self._wishes.invariants)
                 bug.repeated += 1
                 bug.again += any(each.kind is bug.cause.kind for each in judgement.findings)
-                bug.seconds.append(outcome.ended.seconds)
+                bug.seconds.append(outcome.waited)
                 if bug.cause.kind is Kind.WAITS and now() < end:
                     # What the machine does beside a hunt is no fault's doing: clean runs tell it.
-                    bug.beside.append(self._run((), self.report.baseline.limit, 0, Numbers()).ended.seconds)
+                    bug.beside.append(self._run((), self.report.baseline.limit, 0, Numbers()).waited)
 
     def _side_by_side(
         self, plan: Iterator[tuple[Strike, ...]], jobs: int, end: float

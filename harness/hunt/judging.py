@@ -425,10 +425,10 @@ def _waits(case: _Case) -> Iterator[Finding]:
     if wished is None and (not case.succeeded or not case.is_masked):
         return
     most = clean * _WAITS_FACTOR + _WAITS_MORE if wished is None else clean + wished
-    if outcome.ended.seconds > most:
+    if outcome.waited > most:
         yield Finding(
             Kind.WAITS,
-            f"it took {outcome.ended.seconds:.1f} s, and {most:.1f} s are enough: the slowest clean run took"
+            f"it took {outcome.waited:.1f} s, and {most:.1f} s are enough: the slowest clean run took"
             f" {clean:.1f} s",
             () if wished is None else ("waits",),
         )

@@ -75,6 +75,11 @@ class Outcome:
         """The exit code, None for a command that was ended because it took too long."""
         return self.ended.code
 
+    @property
+    def waited(self) -> float:
+        """The seconds until its work was over: a timer of a driver may keep a process that is done."""
+        return max(0.0, self.ended.seconds - self.left)
+
     def forget(self, known: Container[Place]) -> None:
         """Drop what is not asked for after the judgement, but for requests at places that are not known."""
         self.size = len(self.requests)

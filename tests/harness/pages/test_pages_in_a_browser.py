@@ -169,7 +169,7 @@ def flake_lab(path: Path) -> None:
 
 
 def hunted_through(path: Path) -> None:
-    def run(strikes: tuple[Strike, ...], _: float, number: int) -> Outcome:
+    def run(strikes: tuple[Strike, ...], _: float, number: int, __: object) -> Outcome:
         if not strikes:
             return outcome()
         fault = strikes[0].fault.name
