@@ -138,7 +138,7 @@ class PoolState:
     mode: PoolMode = PoolMode.PAUSED
     generations: Generations = field(default_factory=Generations)
     cause: Exception | None = None
-    """The error that the pool was cleared for, which check-outs from the paused pool report."""
+    """The error that the pool was cleared for the last time, which check-outs that the clear has met report."""
     _members: dict[int, PoolMember] = field(default_factory=dict)
     """Every connection that counts, by number, in the order of creation."""
     _available: list[PoolMember] = field(default_factory=list)
@@ -228,7 +228,8 @@ class PoolState:
         if self.mode is not PoolMode.PAUSED:
             return []
         # A server that was just reached is worth an attempt, whatever came of the last one.
-        self.mode, self.cause, self._populate_after = PoolMode.READY, None, -inf
+        # The cause stays: a handshake that the clear has overtaken may end only now, and its caller is told.
+        self.mode, self._populate_after = PoolMode.READY, -inf
         return [Publish(events.PoolReadyEvent(self.address))]
 
     def clear(
