@@ -138,7 +138,7 @@ class PoolState:
     mode: PoolMode = PoolMode.PAUSED
     generations: Generations = field(default_factory=Generations)
     cause: Exception | None = None
-    """The error that the pool was cleared for the last time, which check-outs that the clear has met report."""
+    """The error that the pool was cleared for last, which the check-outs that the clear has met report."""
     _members: dict[int, PoolMember] = field(default_factory=dict)
     """Every connection that counts, by number, in the order of creation."""
     _available: list[PoolMember] = field(default_factory=list)

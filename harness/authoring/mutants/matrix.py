@@ -42,7 +42,7 @@ class KillerSearch(Enum):
 DEPLOYMENTS: Final = {
     EDITIONS[0]: (
         *("replicaset", "sharded", "load-balanced", "single"),
-        *("replicaset+auth", "replicaset@4.2", "sharded@4.2"),
+        *("replicaset+auth", "load-balanced+auth", "replicaset@4.2", "sharded@4.2"),
     ),
     EDITIONS[1]: ("replicaset", "sharded", "load-balanced", "replicaset@9.0"),
 }
