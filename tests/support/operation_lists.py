@@ -371,7 +371,7 @@ BUSY: Final = "errorCode: 462, errorLabels: [SystemOverloadedError, RetryableErr
 _NOT_RETRYABLE: Final = ("updateMany", "deleteMany")
 
 
-def _failing(command: str, how: str, *, app_name: str = "appName") -> Iterator[str]:
+def failing(command: str, how: str, *, app_name: str = "appName") -> Iterator[str]:
     """Yield a fail point that meets the first attempt of a command."""
     data = f"{{ failCommands: [{command}], appName: *{app_name}, {how} }}"
     yield "      - name: failPoint"
@@ -389,15 +389,15 @@ def _every_read() -> Iterator[str]:
         yield '    # Rules: "Retryable Reads: Supported Read Operations"'
         yield "    # Wrong driver: knows which reads to send again from a list, which lacks this one."
         yield "    operations:"
-        yield from _failing(row.avoids, LOST)
+        yield from failing(row.avoids, LOST)
         yield _call(row)
-        yield from _attempts_of(row.avoids, "{ meets: disconnect }", "{ meets: ok, same: [lsid] }")
+        yield from attempts_of(row.avoids, "{ meets: disconnect }", "{ meets: ok, same: [lsid] }")
     yield "  - description: with retryReads=false no read is sent again after a lost connection"
     yield '    # Rules: "Retryable Reads: retryReads"'
     yield "    # Wrong driver: asks for the option after overload only."
     yield "    operations:"
     for row in reads:
-        yield from _failing(row.avoids, LOST, app_name="onceName")
+        yield from failing(row.avoids, LOST, app_name="onceName")
         on = {"collection": "onceCollection", "database": "onceDatabase", "client": "once"}[row.on]
         yield _call(row, on)[:-2] + ", expectError: { isClientError: true } }"
     yield "    pushbackd:"
@@ -419,13 +419,13 @@ def _read_in_transaction(row: Row) -> Iterator[str]:
     yield "    runOnRequirements: [{ topologies: [replicaset, sharded, load-balanced] }]"
     yield "    operations:"
     yield "      - { name: startTransaction, object: *session }"
-    yield from _failing(row.avoids, LOST)
+    yield from failing(row.avoids, LOST)
     arguments = row.arguments.replace("{ ", "{ session: *session, ", 1)
     labels = "errorLabelsContain: [TransientTransactionError], errorLabelsOmit: [RetryableWriteError]"
     expected = f"expectError: {{ isClientError: true, {labels} }}"
     yield f"      - {{ name: {row.operation}, object: *collection, arguments: {arguments}, {expected} }}"
     yield "      - { name: abortTransaction, object: *session }"
-    yield from _attempts_of(row.avoids, "{ meets: disconnect }")
+    yield from attempts_of(row.avoids, "{ meets: disconnect }")
 
 
 def _retried_concerns() -> Iterator[str]:
@@ -442,17 +442,18 @@ def _retried_concerns() -> Iterator[str]:
                 yield '    # Rules: RW-51; "Client Backpressure: Overload retry policy"'
                 yield "    # Wrong driver: makes the command of a retry from the operation alone."
                 yield "    operations:"
-                yield from _failing(row.avoids, how)
+                yield from failing(row.avoids, how)
                 yield _call(row)
                 gap = ", gap: overload backoff" if how == BUSY else ""
-                yield from _attempts_of(
+                yield from attempts_of(
                     row.avoids,
                     f"{{ meets: {meets}, carries: {concern} }}",
                     f"{{ meets: ok, carries: {concern}{gap} }}",
                 )
 
 
-def _attempts_of(command: str, *attempts: str) -> Iterator[str]:
+def attempts_of(command: str, *attempts: str) -> Iterator[str]:
+    """Yield what servers are to see of a command, which ends a case."""
     yield "    pushbackd:"
     yield "      expectAttempts:"
     yield f"        - command: {command}"
@@ -478,7 +479,7 @@ def _to_a_member(row: Row) -> Iterator[str]:
     yield "      - *secondariesAreKnown"
     yield from refusing(row.avoids)
     yield _call(row, "preferred")
-    yield from _attempts_of(row.avoids, *_TO_A_SECONDARY)
+    yield from attempts_of(row.avoids, *_TO_A_SECONDARY)
 
 
 def _commands_to_a_member() -> Iterator[str]:
@@ -494,7 +495,7 @@ def _commands_to_a_member() -> Iterator[str]:
         yield "      - *secondariesAreKnown"
         yield from refusing(row.avoids)
         yield _call(Row(row.operation, row.on, preferred))
-        yield from _attempts_of(row.avoids, *_TO_A_SECONDARY)
+        yield from attempts_of(row.avoids, *_TO_A_SECONDARY)
 
 
 OTHERS: Final = {

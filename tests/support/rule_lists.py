@@ -1,6 +1,6 @@
 """Scenarios that hold every operation to rules: how long it waits after overload, and all that oracles ask.
 
-    python tests/support/rule_lists.py        writes two files of spec_tests
+    python tests/support/rule_lists.py        writes four files of spec_tests
 
 A test of tests/tidy compares them with what would be written.
 """
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from operation_lists import DOCUMENTS, FOLDER, GROUPS, STOCK, Row, refusing, titled
+from operation_lists import DOCUMENTS, FOLDER, GROUPS, STOCK, Row, attempts_of, failing, refusing, titled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 WAITS: Final = FOLDER / "waits-of-every-operation.yml"
 RULES: Final = FOLDER / "rules-of-every-operation.yml"
+OPTIONS: Final = FOLDER / "options-of-every-operation.yml"
+SLOW: Final = FOLDER.parent / "retryable-writes" / "slow-replies.yml"
 
 _WRITTEN: Final = "# `python tests/support/rule_lists.py` writes this file from a table of operations."
 
@@ -53,6 +55,44 @@ _yamlAnchors:
 tests:
 """
 
+_OPERATOR: Final = """\
+  - client: { id: &operator operator, useMultipleMongoses: false }
+  - database: { id: &operatorAdmin operatorAdmin, client: *operator, databaseName: admin }
+"""
+
+_BUSY: Final = "  busy: &busy { error: 462, labels: [SystemOverloadedError, RetryableError] }\n"
+
+_MET: Final = """\
+  labelled: &labelled { error: 11602, labels: [RetryableWriteError] }
+  lost: &lost { close: true }
+  forget: &forget
+    name: runCommand
+    object: *operatorAdmin
+    arguments: { commandName: pushbackd, command: { pushbackd: removeRule, id: all } }
+"""
+
+RULES_ASKED: Final = (
+    *("retried", "limit", "given-up", "avoided", "transaction-id", "new-number", "numbered", "start"),
+    *("commit", "dirty-session", "cursor-server", "commit-result", "cluster-time", "backoff", "no-wait"),
+    *("ends-at-once", "outcome", "error", "labels", "transient", "ended-commands", "told-attempts"),
+    *("operation-id", "error-address"),
+)
+"""The oracles that every operation is held to."""
+
+
+ASKED_IN_REAL_TIME: Final = tuple(
+    name
+    for name in RULES_ASKED
+    if name not in {"cluster-time", "cursor-server", "backoff", "no-wait", "ends-at-once"}
+)
+"""Those whose answer is the same each time: a driver that gossips too little, or kills a cursor on any
+mongos, is found by chance there, and how long a wait takes is the machine's word."""
+
+
+def _asked(names: Iterable[str]) -> str:
+    return "    expectRules:\n" + "".join(f"      - {name}\n" for name in names)
+
+
 _RULES_HEAD: Final = f"""\
 # Every operation meets one failure after the other, alone and mixed, with and without a session of its own:
 # oracles ask whether any rule was broken.
@@ -66,8 +106,7 @@ runOnRequirements:
     topologies: [replicaset, sharded, load-balanced]
 
 createEntities:
-  - client: {{ id: &operator operator, useMultipleMongoses: false }}
-  - database: {{ id: &operatorAdmin operatorAdmin, client: *operator, databaseName: admin }}
+{_OPERATOR}\
   - database:
       {{ id: &operatorDatabase operatorDatabase, client: *operator, databaseName: &databaseName pushbackd }}
   - collection:
@@ -83,49 +122,104 @@ createEntities:
 
 {DOCUMENTS}
 _yamlAnchors:
-  busy: &busy {{ error: 462, labels: [SystemOverloadedError, RetryableError] }}
+{_BUSY}\
   busyUnwritten: &busyUnwritten
     {{ error: 462, labels: [SystemOverloadedError, RetryableError, NoWritesPerformed] }}
   overloaded: &overloaded {{ error: 462, labels: [SystemOverloadedError] }}
   retryable: &retryable {{ error: 8000, labels: [RetryableError] }}
   unwritten: &unwritten {{ error: 11600, labels: [RetryableWriteError, NoWritesPerformed] }}
-  labelled: &labelled {{ error: 11602, labels: [RetryableWriteError] }}
   again: &again {{ error: 134, labels: [RetryableWriteError] }} # which no server is Unknown for
   refusedUnwritten: &refusedUnwritten {{ error: 8000, labels: [NoWritesPerformed] }}
-  lost: &lost {{ close: true }}
   # The cluster's time goes on, so that what each attempt says of it can be told apart.
   goesOn: &goesOn {{ name: insertOne, object: *elsewhere, arguments: {{ document: {{ x: 1 }} }} }}
-  forget: &forget
-    name: runCommand
-    object: *operatorAdmin
-    arguments: {{ commandName: pushbackd, command: {{ pushbackd: removeRule, id: all }} }}
-  # Replies of monitors tell of the cluster's time too: when, only virtual time knows.
+{_MET}\
   kept: &kept
     runOn: {{ time: virtual }}
-    expectRules:
-      - retried
-      - limit
-      - given-up
-      - avoided
-      - transaction-id
-      - new-number
-      - numbered
-      - start
-      - commit
-      - dirty-session
-      - cursor-server
-      - commit-result
-      - cluster-time
-      - backoff
-      - no-wait
-      - outcome
-      - error
-      - labels
-      - transient
-      - ended-commands
-      - told-attempts
-      - operation-id
-      - error-address
+{_asked(RULES_ASKED)}\
+  # What is left to chance or to a busy machine on the wall clock is asked in virtual time.
+  keptInRealTime: &keptInRealTime
+    runOn: {{ time: real }}
+{_asked(ASKED_IN_REAL_TIME)}
+tests:
+"""
+
+_OPTIONS_HEAD: Final = f"""\
+# What retryReads=false and retryWrites=false keep from being sent again, and what not, operation by
+# operation: oracles ask whether any rule was broken.
+{_WRITTEN}
+# Client Backpressure: Overload retry policy; Retryable Writes: retryWrites; Retryable Reads: retryReads
+description: options-of-every-operation
+schemaVersion: "1.3"
+
+runOnRequirements:
+  - minServerVersion: "4.4"
+    topologies: [replicaset, sharded, load-balanced]
+
+createEntities:
+{_OPERATOR}\
+  - client:
+      id: &noReads noReads
+      useMultipleMongoses: true
+      uriOptions: {{ appName: &noReadsName noReads, heartbeatFrequencyMS: 500, retryReads: false }}
+  - database:
+      {{ id: &noReadsDatabase noReadsDatabase, client: *noReads, databaseName: &databaseName pushbackd }}
+  - collection:
+      id: &noReadsCollection noReadsCollection
+      database: *noReadsDatabase
+      collectionName: &collectionName stock
+  - session: {{ id: &noReadsSession noReadsSession, client: *noReads }}
+  - client:
+      id: &noWrites noWrites
+      useMultipleMongoses: true
+      uriOptions: {{ appName: &noWritesName noWrites, heartbeatFrequencyMS: 500, retryWrites: false }}
+  - database: {{ id: &noWritesDatabase noWritesDatabase, client: *noWrites, databaseName: *databaseName }}
+  - collection:
+      id: &noWritesCollection noWritesCollection
+      database: *noWritesDatabase
+      collectionName: *collectionName
+  - session: {{ id: &noWritesSession noWritesSession, client: *noWrites }}
+
+{DOCUMENTS}
+_yamlAnchors:
+{_BUSY}\
+  refused: &refused {{ error: 8000, labels: [] }}
+{_MET}\
+  kept: &kept
+    runOn: {{ time: virtual }}
+{_asked(RULES_ASKED)}\
+  keptAnywhere: &keptAnywhere
+{_asked(ASKED_IN_REAL_TIME)}
+tests:
+"""
+
+_SLOW_HEAD: Final = f"""\
+# A reply that does not come within socketTimeoutMS is a network error: reads and the writes that may be
+# retried are sent again, others not, operation by operation.
+{_WRITTEN}
+# Retryable Writes: RetryableWriteError Labels; Retryable Reads: Retryable Error; Transactions: Error Labels
+description: slow-replies
+schemaVersion: "1.3"
+
+runOnRequirements:
+  - minServerVersion: "4.4"
+    topologies: [replicaset, sharded, load-balanced]
+
+createEntities:
+  - client: {{ id: &operator operator, useMultipleMongoses: false }}
+  - client:
+      id: &client client
+      useMultipleMongoses: false
+      uriOptions: {{ appName: &appName slowReplies, socketTimeoutMS: 250 }}
+{STOCK}\
+  - session: {{ id: &session session, client: *client }}
+
+{DOCUMENTS}
+_yamlAnchors:
+  lost: &lost {{ isClientError: true, errorLabelsOmit: [TransientTransactionError] }}
+  transient: &transient
+    isClientError: true
+    errorLabelsContain: [TransientTransactionError]
+    errorLabelsOmit: [RetryableWriteError]
 
 tests:
 """
@@ -145,12 +239,14 @@ SEQUENCES: Final = (
 
 STATEMENTS: Final = (
     Row("insertOne", "collection", "{ document: { x: 1 } }", avoids="insert"),
-    Row("find", "collection", "{ filter: { _id: 1 } }", avoids="find"),
+    Row("find", "collection", "{ filter: { _id: 1 } }", avoids="find", reads=True),
     Row("updateMany", "collection", "{ filter: {}, update: { $set: { x: 1 } } }", avoids="update"),
     Row("findOneAndDelete", "collection", "{ filter: { _id: 1 } }", avoids="findAndModify"),
-    Row("aggregate", "collection", "{ pipeline: [{ $match: {} }] }", avoids="aggregate"),
-    Row("distinct", "collection", "{ fieldName: x, filter: {} }", avoids="distinct"),
+    Row("aggregate", "collection", "{ pipeline: [{ $match: {} }] }", avoids="aggregate", reads=True),
+    Row("distinct", "collection", "{ fieldName: x, filter: {} }", avoids="distinct", reads=True),
 )
+
+_UPDATED: Final = "{ filter: { _id: 1 }, update: { $set: { x: 1 } } }"
 
 RULES_KEPT: Final = (
     "CB-1, CB-2, CB-3, CB-6, CB-29, CB-32, CB-33, CB-36, "
@@ -159,6 +255,25 @@ RULES_KEPT: Final = (
 
 UNCERTAIN: Final = tuple(each for each in SEQUENCES if "nwritten" not in each)
 """What commands that write nothing meet: no server says of them that they have written nothing."""
+
+MET_WITHOUT: Final = ("*busy", "*lost", "*labelled", "*busy, *refused")
+"""What an operation meets that is not to be sent again, or is, by an option of its client."""
+
+IN_REAL_TIME: Final = (
+    "*busy, *busy",
+    "*overloaded",
+    "*retryable",
+    "*busy, *busyUnwritten, *refusedUnwritten",
+    "*busy, *again, *busy",
+    "*lost",
+    "*labelled",
+    "*busy, *lost, *busy, *labelled",
+    "*lost, *busy, *busy",
+)
+"""The same in another order: no monitor is about to tell of a lost server when the others are met."""
+
+ENOUGH: Final = (*STATEMENTS[:3], Row("findOneAndUpdate", "collection", _UPDATED, avoids="findAndModify"))
+"""Operations that are enough for drivers whose waits take their time."""
 
 _NO_SESSION: Final = frozenset({"listDatabases", "runCursorCommand"})
 
@@ -175,17 +290,34 @@ def texts() -> dict[Path, str]:
     rules = [
         *(line for row in rows for line in _kept(row)),
         *_kept_by_batches(),
+        *_kept_by_closed_cursors(),
         *(line for row in STATEMENTS for line in _kept_in_a_transaction(row)),
         *_kept_by_ends(),
+        *_kept_in_real_time(),
     ]
-    return {WAITS: _WAITS_HEAD + "\n".join(waits), RULES: _RULES_HEAD + "\n".join(rules)}
+    options = [
+        *(line for row in rows for line in _kept_without(row)),
+        *_kept_without_by_cursors(),
+        *(line for row in STATEMENTS for line in _kept_without_in_a_transaction(row)),
+        *_kept_without_by_ends(),
+    ]
+    return {
+        WAITS: _WAITS_HEAD + "\n".join(waits),
+        RULES: _RULES_HEAD + "\n".join(rules),
+        OPTIONS: _OPTIONS_HEAD + "\n".join(options),
+        SLOW: _SLOW_HEAD + "\n".join(_slow_replies(rows)),
+    }
 
 
-def _call(row: Row, *, session: bool = False, more: str = "") -> str:
+def _call(row: Row, *, session: str = "", more: str = "", client: str = "client") -> str:
     arguments = row.arguments or "{}"
     if session:
-        arguments = "{ session: *session }" if arguments == "{}" else f"{{ session: *session, {arguments[2:]}"
-    return f"{{ name: {row.operation}, object: *{row.on}, arguments: {arguments}{more} }}"
+        arguments = (
+            f"{{ session: *{session} }}" if arguments == "{}" else f"{{ session: *{session}, {arguments[2:]}"
+        )
+    of_another = {"client": client, "database": f"{client}Database", "collection": f"{client}Collection"}
+    on = row.on if client == "client" else of_another[row.on]
+    return f"{{ name: {row.operation}, object: *{on}, arguments: {arguments}{more} }}"
 
 
 # --- waits ---
@@ -244,7 +376,7 @@ def _waits_in_a_transaction(row: Row) -> Iterator[str]:
                 yield from _refuse("findAndModify")
         if place == "first" or row.avoids != "findAndModify":
             yield from _refuse(row.avoids)
-        yield f"      - {_call(row, session=True)}"
+        yield f"      - {_call(row, session='session')}"
         yield "      - { name: abortTransaction, object: *session }"
         attempts = f"{{ command: {row.avoids}, appName: *appName, attempts: *twice }}"
         if place == "later" and row.avoids == "findAndModify":
@@ -259,7 +391,7 @@ def _waits_of_ends() -> Iterator[str]:
     for command in ("commitTransaction", "abortTransaction"):
         yield from _waits_head(command)
         yield "      - { name: startTransaction, object: *session }"
-        yield f"      - {_call(STATEMENTS[0], session=True)}"
+        yield f"      - {_call(STATEMENTS[0], session='session')}"
         yield from _refuse(command)
         yield f"      - {{ name: {command}, object: *session }}"
         yield from _waited(command)
@@ -268,14 +400,16 @@ def _waits_of_ends() -> Iterator[str]:
 # --- rules ---
 
 
-def _meets(command: str, sequence: str, *, indent: int = 6) -> Iterator[str]:
-    left = " " * indent
-    yield f"{left}- name: runCommand"
-    yield f"{left}  object: *operatorAdmin"
-    yield f"{left}  arguments:"
-    yield f"{left}    commandName: pushbackd"
-    rule = f"{{ when: {{ command: {command}, appName: *appName }}, sequence: [{sequence}] }}"
-    yield f"{left}    command: {{ pushbackd: addRule, rule: {rule} }}"
+def _meets(command: str, sequence: str, *, app_name: str = "appName") -> Iterator[str]:
+    yield "      - name: runCommand"
+    yield "        object: *operatorAdmin"
+    yield "        arguments:"
+    yield "          commandName: pushbackd"
+    rule = f"{{ when: {{ command: {command}, appName: *{app_name} }}, sequence: [{sequence}] }}"
+    yield f"          command: {{ pushbackd: addRule, rule: {rule} }}"
+
+
+_IGNORED: Final = ", ignoreResultAndError: true"
 
 
 def _kept_head(what: str) -> Iterator[str]:
@@ -285,19 +419,20 @@ def _kept_head(what: str) -> Iterator[str]:
     yield "    operations:"
 
 
-def _kept_foot() -> Iterator[str]:
-    yield "    pushbackd: *kept"
+def _kept_foot(anchor: str = "kept") -> Iterator[str]:
+    yield f"    pushbackd: *{anchor}"
     yield ""
 
 
 def _kept(row: Row) -> Iterator[str]:
     yield from _kept_head(titled(row))
-    reads = row.reads or row.operation.startswith("list")
-    for number, sequence in enumerate(UNCERTAIN if reads else SEQUENCES):
-        session = number % 2 == 1 and row.operation not in _NO_SESSION
+    for number, sequence in enumerate(
+        UNCERTAIN if row.reads or row.operation.startswith("list") else SEQUENCES
+    ):
+        session = "session" if number % 2 == 1 and row.operation not in _NO_SESSION else ""
         yield "      - *goesOn"
         yield from _meets(row.avoids, sequence)
-        yield f"      - {_call(row, session=session, more=', ignoreResultAndError: true')}"
+        yield f"      - {_call(row, session=session, more=_IGNORED)}"
         yield "      - *forget"
     yield from _kept_foot()
 
@@ -308,14 +443,32 @@ def _kept_by_batches() -> Iterator[str]:
     for number, sequence in enumerate(UNCERTAIN):
         yield "      - *goesOn"
         yield from _meets("getMore", sequence)
-        yield f"      - {_call(row, session=number % 2 == 1, more=', ignoreResultAndError: true')}"
+        yield f"      - {_call(row, session='session' if number % 2 else '', more=_IGNORED)}"
         yield "      - *forget"
     yield from _kept_foot()
 
 
+def _kept_by_closed_cursors() -> Iterator[str]:
+    yield from _kept_head("the end of a cursor that is closed")
+    for number, sequence in enumerate(UNCERTAIN):
+        yield "      - *goesOn"
+        yield from _opened_and_closed("collection", f"cursor{number}", _meets("killCursors", sequence))
+    yield from _kept_foot()
+
+
+def _opened_and_closed(collection: str, cursor: str, meets: Iterable[str]) -> Iterator[str]:
+    yield "      - name: createFindCursor"
+    yield f"        object: *{collection}"
+    yield "        arguments: { filter: {}, batchSize: 1 }"
+    yield f"        saveResultAsEntity: &{cursor} {cursor}"
+    yield from meets
+    yield f"      - {{ name: close, object: *{cursor} }}"
+    yield "      - *forget"
+
+
 def _kept_in_a_transaction(row: Row) -> Iterator[str]:
     yield from _kept_head(f"{row.operation} in a transaction")
-    for number, sequence in enumerate(SEQUENCES):
+    for number, sequence in enumerate(UNCERTAIN if row.reads else SEQUENCES):
         yield "      - *goesOn"
         yield "      - { name: startTransaction, object: *session }"
         if number % 2:
@@ -323,7 +476,7 @@ def _kept_in_a_transaction(row: Row) -> Iterator[str]:
             yield "        object: *collection"
             yield "        arguments: { session: *session, filter: {} }"
         yield from _meets(row.avoids, sequence)
-        yield f"      - {_call(row, session=True, more=', ignoreResultAndError: true')}"
+        yield f"      - {_call(row, session='session', more=_IGNORED)}"
         yield "      - { name: abortTransaction, object: *session }"
         yield "      - *forget"
     yield from _kept_foot()
@@ -335,11 +488,164 @@ def _kept_by_ends() -> Iterator[str]:
         for sequence in SEQUENCES:
             yield "      - *goesOn"
             yield "      - { name: startTransaction, object: *session }"
-            yield f"      - {_call(STATEMENTS[0], session=True)}"
+            yield f"      - {_call(STATEMENTS[0], session='session')}"
             yield from _meets(command, sequence)
             yield f"      - {{ name: {command}, object: *session, ignoreResultAndError: true }}"
             yield "      - *forget"
         yield from _kept_foot()
+
+
+def _kept_in_real_time() -> Iterator[str]:
+    for row in ENOUGH:
+        yield from _kept_head(f"in real time {row.operation}")
+        for number, sequence in enumerate(IN_REAL_TIME):
+            if row.reads and "nwritten" in sequence:
+                continue
+            yield from _meets(row.avoids, sequence)
+            yield f"      - {_call(row, session='session' if number % 2 else '', more=_IGNORED)}"
+            yield "      - *forget"
+        yield from _kept_foot("keptInRealTime")
+    for row in ENOUGH[:3]:
+        yield from _kept_head(f"in real time {row.operation} in a transaction")
+        for sequence in IN_REAL_TIME:
+            if row.reads and "nwritten" in sequence:
+                continue
+            yield "      - { name: startTransaction, object: *session }"
+            yield from _meets(row.avoids, sequence)
+            yield f"      - {_call(row, session='session', more=_IGNORED)}"
+            yield "      - { name: abortTransaction, object: *session }"
+            yield "      - *forget"
+        yield from _kept_foot("keptInRealTime")
+    for command in ("commitTransaction", "abortTransaction"):
+        yield from _kept_head(f"in real time {command}")
+        for sequence in IN_REAL_TIME:
+            yield "      - { name: startTransaction, object: *session }"
+            yield f"      - {_call(STATEMENTS[0], session='session')}"
+            yield from _meets(command, sequence)
+            yield f"      - {{ name: {command}, object: *session, ignoreResultAndError: true }}"
+            yield "      - *forget"
+        yield from _kept_foot("keptInRealTime")
+
+
+# --- options ---
+
+
+CLIENTS: Final = ("noReads", "noWrites")
+
+
+def _options_head(what: str) -> Iterator[str]:
+    yield f"  - description: {what} is sent again by the option that it goes by, and not by the other"
+    yield "    # Rules: CB-1, CB-6, CB-32, RW-26, RW-39, RW-60"
+    yield "    # Wrong driver: asks the other option, both or none for this operation."
+    yield "    operations:"
+
+
+def _kept_without(row: Row) -> Iterator[str]:
+    yield from _options_head(titled(row))
+    for client in CLIENTS:
+        for number, sequence in enumerate(MET_WITHOUT):
+            own = number % 2 == 1 and row.operation not in _NO_SESSION
+            session = f"{client}Session" if own else ""
+            yield from _meets(row.avoids, sequence, app_name=f"{client}Name")
+            yield f"      - {_call(row, session=session, more=_IGNORED, client=client)}"
+            yield "      - *forget"
+    yield from _kept_foot()
+
+
+def _kept_without_by_cursors() -> Iterator[str]:
+    row = Row("find", "collection", "{ filter: {}, batchSize: 1 }")
+    yield from _options_head("the next batch of a cursor")
+    for client in CLIENTS:
+        for sequence in MET_WITHOUT:
+            yield from _meets("getMore", sequence, app_name=f"{client}Name")
+            yield f"      - {_call(row, more=_IGNORED, client=client)}"
+            yield "      - *forget"
+    yield from _kept_foot()
+    yield from _options_head("the end of a cursor that is closed")
+    for client in CLIENTS:
+        for number, sequence in enumerate(MET_WITHOUT):
+            meets = _meets("killCursors", sequence, app_name=f"{client}Name")
+            yield from _opened_and_closed(f"{client}Collection", f"{client}Cursor{number}", meets)
+    yield from _kept_foot()
+
+
+def _kept_without_in_a_transaction(row: Row) -> Iterator[str]:
+    yield from _options_head(f"{row.operation} in a transaction")
+    for client in CLIENTS:
+        for sequence in MET_WITHOUT:
+            yield f"      - {{ name: startTransaction, object: *{client}Session }}"
+            yield from _meets(row.avoids, sequence, app_name=f"{client}Name")
+            yield f"      - {_call(row, session=f'{client}Session', more=_IGNORED, client=client)}"
+            yield f"      - {{ name: abortTransaction, object: *{client}Session }}"
+            yield "      - *forget"
+    yield from _kept_foot()
+
+
+def _kept_without_by_ends() -> Iterator[str]:
+    for command in ("commitTransaction", "abortTransaction"):
+        yield f"  - description: {command} is sent again whatever the options say"
+        yield "    # Rules: CB-6, RW-22, RW-60"
+        yield "    # Wrong driver: asks retryWrites for the end of a transaction too."
+        yield "    operations:"
+        for client in CLIENTS:
+            for sequence in MET_WITHOUT:
+                yield f"      - {{ name: startTransaction, object: *{client}Session }}"
+                yield f"      - {_call(STATEMENTS[0], session=f'{client}Session', client=client)}"
+                yield from _meets(command, sequence, app_name=f"{client}Name")
+                yield f"      - {{ name: {command}, object: *{client}Session, ignoreResultAndError: true }}"
+                yield "      - *forget"
+        yield from _kept_foot("keptAnywhere")
+
+
+# --- slow replies ---
+
+_ONCE: Final = frozenset({"updateMany", "deleteMany"})
+_LATE: Final = "blockConnection: true, blockTimeMS: 600"
+
+
+def _slow_replies(rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        reads = row in GROUPS["reads"] or row in GROUPS["cursors"]
+        writes = row in GROUPS["writes"] and row.operation not in _ONCE and "$out" not in row.arguments
+        again = reads or writes
+        yield from _slow_head(f"{titled(row)} is sent {'again' if again else 'once'}", reads=reads)
+        yield from failing(row.avoids, _LATE)
+        yield f"      - {_call(row, more='' if again else ', expectError: *lost')}"
+        same = "[lsid, txnNumber]" if writes else "[lsid]"
+        yield from attempts_of(row.avoids, *_silent(f"{{ meets: ok, same: {same} }}" if again else ""))
+    yield from _slow_head("the next batch of a cursor is asked for once", reads=True)
+    yield from failing("getMore", _LATE)
+    more = "arguments: { filter: {}, batchSize: 2 }, expectError: *lost"
+    yield f"      - {{ name: find, object: *collection, {more} }}"
+    yield from attempts_of("getMore", *_silent())
+    for row in STATEMENTS:
+        yield from _slow_head(
+            f"{row.operation} in a transaction is sent once, and is transient", reads=row.reads
+        )
+        yield "      - { name: startTransaction, object: *session }"
+        yield from failing(row.avoids, _LATE)
+        yield f"      - {_call(row, session='session', more=', expectError: *transient')}"
+        yield "      - { name: abortTransaction, object: *session }"
+        yield from attempts_of(row.avoids, *_silent())
+    for command in ("commitTransaction", "abortTransaction"):
+        yield from _slow_head(f"{command} is sent again", reads=False)
+        yield "      - { name: startTransaction, object: *session }"
+        yield f"      - {_call(STATEMENTS[0], session='session')}"
+        yield from failing(command, _LATE)
+        yield f"      - {{ name: {command}, object: *session }}"
+        yield from attempts_of(command, *_silent("{ meets: ok, same: [lsid, txnNumber] }"))
+
+
+def _slow_head(what: str, *, reads: bool) -> Iterator[str]:
+    yield f"  - description: after a reply that did not come in time {what}"
+    rules = '"Retryable Reads: Retryable Error"' if reads else "RW-19, RW-22, RW-26, RW-51"
+    yield f"    # Rules: {rules}"
+    yield "    # Wrong driver: takes a time-out of the socket for another error than a lost connection."
+    yield "    operations:"
+
+
+def _silent(following: str = "") -> tuple[str, ...]:
+    return ("{ meets: silence }", following) if following else ("{ meets: silence }",)
 
 
 if __name__ == "__main__":

@@ -196,6 +196,12 @@ _TABLE: Final = (
         ("CB-31", "CB-39", "CMAP-58"),
     ),
     Oracle(
+        "ends-at-once",
+        "An operation that is given up after overload ends at once.",
+        waits.what_is_given_up_ends_at_once,
+        ("CB-2", "CB-34", "CB-39"),
+    ),
+    Oracle(
         "tokens",
         "Retries after overload cost a token each, and what succeeds earns them.",
         tokens.the_bucket_holds_what_was_earned,
@@ -271,6 +277,12 @@ _TABLE: Final = (
         "The handshake declares backpressure as the edition says.",
         connections.the_handshake_declares_backpressure,
         ("CB-18",),
+    ),
+    Oracle(
+        "handshake-once",
+        "A handshake or a login that was refused is not repeated on its connection.",
+        connections.what_establishes_is_sent_once,
+        ("CB-27",),
     ),
     Oracle(
         "max-connecting",

@@ -95,7 +95,8 @@ def _is_conclusive(trace: Trace, operation: TracedOperation, command: SentComman
     has_bucket = operation.client.options.get("adaptiveRetries") and not trace.edition.retries_configurable
     if has_bucket and (operation.client.tokens or 0) < _MANY:
         return False
-    if operation.name == "close":  # of a client that goes away: the cursors that it leaves end by themselves
+    # A client that goes away leaves cursors, which end by themselves.
+    if operation.name == "close" and operation.step.operation.object == operation.client.name:
         return False
     return kind_of(operation, command) != "generic" or operation.name == "runCommand"
 

@@ -30,6 +30,22 @@ def the_handshake_declares_backpressure(trace: Trace) -> Iterator[str]:
             yield f"the handshake of {life.name} has backpressure {said!r}, the edition {wanted!r}"
 
 
+def what_establishes_is_sent_once(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Driver mechanisms subject to the retry policy (handshakes and logins are not)."""
+    for life in trace.connections:
+        if life.is_monitoring:
+            continue
+        for before, request in pairwise(life.seen.requests):
+            if request.name not in _ESTABLISHING:
+                break
+            if before.name == request.name and not (before.reply or {"ok": 1}).get("ok"):
+                code = (before.reply or {}).get("code")
+                yield f"{life.name} carried {request.name} again after error {code}"
+
+
+_ESTABLISHING: Final = frozenset({"hello", "isMaster", "ismaster", "saslStart", "saslContinue"})
+
+
 def no_more_are_established_at_once(trace: Trace) -> Iterator[str]:
     """CMAP: maxConnecting."""
     for client, server, lives in _by_server(trace):

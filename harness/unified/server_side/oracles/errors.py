@@ -112,7 +112,7 @@ def _own_labels(
 
 def an_error_has_the_address_of_its_server(trace: Trace) -> Iterator[str]:
     """Retryable Writes: Executing (server information). Drivers that tell no address are not asked."""
-    for operation, command, error in _judged(trace):
+    for operation, command, error in (*_judged(trace), *_judged_bulk_writes(trace)):
         if error is None or error.address is None or operation.is_timed or operation.is_disturbed:
             continue
         kept = surviving(command)
@@ -214,3 +214,17 @@ def _judged(trace: Trace) -> Iterator[tuple[TracedOperation, SentCommand, ErrorR
             continue
         error = operation.step.error
         yield operation, sent[0], None if error is None else error.report
+
+
+def _judged_bulk_writes(trace: Trace) -> Iterator[tuple[TracedOperation, SentCommand, ErrorReport | None]]:
+    """Yield each bulk write that ran alone and ended with a command that failed, with its error."""
+    for operation in trace.operations:
+        error = operation.step.error
+        if operation.name not in _BULK or error is None or not operation.is_alone or not operation.commands:
+            continue
+        last = operation.commands[-1]
+        if not (last.last.request.reply or {"ok": 0}).get("ok"):
+            yield operation, last, error.report
+
+
+_BULK: Final = frozenset({"insertMany", "bulkWrite", "clientBulkWrite"})

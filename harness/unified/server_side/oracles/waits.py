@@ -155,6 +155,31 @@ def _waits_for_nothing(trace: Trace) -> Iterator[str]:
 
 
 _IDLE: Final = 0.005
+
+
+def what_is_given_up_ends_at_once(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retry policy, rules 2 and 3 (a wait is for a retry that may be made)."""
+    if trace.timing.round_trip is None or trace.timing.is_disturbed:
+        return
+    for operation in trace.operations:
+        step = operation.step
+        if step.ended is None or not operation.commands or not operation.is_alone or operation.is_disturbed:
+            continue
+        last = operation.commands[-1].last
+        if not last.is_overloaded or CHANGES_STATE & {*last.ends}:
+            continue
+        idle = step.ended - last.request.ended - trace.timing.round_trip
+        limit = operation.client.options.get("serverSelectionTimeoutMS", 30_000) / 1000
+        if _IDLE < idle < limit * _ALMOST:
+            yield (
+                f"{operation} ended {milliseconds(idle)} after its"
+                f" last overload error, though it sent nothing more"
+            )
+
+
+_ALMOST: Final = 0.95
+"""The part of serverSelectionTimeoutMS after which an operation may have found no server for its retry."""
+
 _TIMED: Final = frozenset(
     {
         "find",

@@ -20,10 +20,11 @@ from harness.adapters.base import ErrorReport, Feature, OperationFailed
 from harness.unified.account import PerformedOperation
 from harness.unified.deployment import Topology
 from harness.unified.model import Operation
+from harness.unified.server_side.connection_judge import lives_of
 from harness.unified.server_side.oracles import ORACLES
 from harness.unified.server_side.oracles.trace import Trace, TracedClient, TracedOperation, commands_of
 from harness.unified.server_side.rules import EDITIONS, Timing
-from harness.unified.server_side.seen import SeenRequest
+from harness.unified.server_side.seen import SeenConnection, SeenRequest
 from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:
@@ -126,6 +127,23 @@ def insert(*replies: Command | None, numbers: Sequence[int | None] = (1, 1, 1), 
 def raised(done: Done, report: ErrorReport) -> Done:
     """Return an operation that ended with an error."""
     return Done(done.name, done.sent, report, done.arguments, done.began, done.ended)
+
+
+def later_ended(done: Done, wait: float) -> Done:
+    """Return an operation that ended so many seconds later."""
+    return Done(done.name, done.sent, done.error, done.arguments, done.began, done.ended + wait)
+
+
+def greeted(*replies: Command) -> Done:
+    """Return a connection with a hello for each reply, and a command."""
+    sent = [Sent({"hello": 1, "loadBalanced": True}, reply, 1 + at / 100) for at, reply in enumerate(replies)]
+    return Done("find", (*sent, Sent({"find": "stock"}, at=2.0)))
+
+
+def logged_in(*replies: Command) -> Done:
+    """Return a connection with a step of its login for each reply."""
+    steps = [Sent({"saslContinue": 1}, reply, 1.1 + at / 100) for at, reply in enumerate(replies)]
+    return Done("find", (Sent({"hello": 1, "speculativeAuthenticate": {}}), *steps))
 
 
 def said(code: int, *labels: str, **more: Any) -> ErrorReport:
@@ -250,6 +268,16 @@ HISTORIES: Final = [
         (find(OVERLOAD, OK, gap=0.05), find(OVERLOAD, OK, gap=0.06), *[find(OVERLOAD, OK, gap=0.07)] * 3),
         (tuple(find(OVERLOAD, OK, gap=0.05) for _ in range(5)),),
     ),
+    History(
+        "ends-at-once",
+        (later_ended(find(*[OVERLOAD] * 6), -0.008),),
+        ((later_ended(find(*[OVERLOAD] * 6), 0.2),),),
+    ),
+    History(
+        "handshake-once",
+        (logged_in(OVERLOAD), logged_in(OK, OK)),
+        ((logged_in(OVERLOAD, OK),), (greeted(OVERLOAD, OK),)),
+    ),
     History("deadline", (find(OK),), ((Done("find", find(OK).sent, ended=2.0),),), {"timeoutMS": 500}),
     History(
         "with-transaction",
@@ -294,7 +322,10 @@ HISTORIES: Final = [
     History(
         "error-address",
         (raised(find(failed(8000)), said(8000, address="localhost:40001")), raised(find(LOST), said(6))),
-        ((raised(find(failed(8000)), said(8000, address="localhost:40002")),),),
+        (
+            (raised(find(failed(8000)), said(8000, address="localhost:40002")),),
+            (raised(Done("bulkWrite", find(failed(8000)).sent), said(8000, address="localhost:40002")),),
+        ),
     ),
     History(
         "labels",
@@ -403,6 +434,8 @@ def breaches(history: History, done: Sequence[Done], tokens: float | None) -> li
         operations.append(
             TracedOperation(step, client, commands_of([seen(sent) for sent in each.sent], timing))
         )
+    requests = tuple(seen(sent) for each in done for sent in each.sent)
+    connection = SeenConnection(1, "node0", "", 0.0, 0.0, requests=requests, app_name="app")
     trace = Trace(
         edition=EDITIONS["2026-02-20"],
         timing=timing,
@@ -411,7 +444,7 @@ def breaches(history: History, done: Sequence[Done], tokens: float | None) -> li
         features=frozenset(Feature),
         operations=tuple(operations),
         clients=(client,),
-        connections=(),
+        connections=tuple(lives_of([connection])),
         ended=inf,
         addresses={"node0": "localhost:40001", "node1": "localhost:40002"},
     )
