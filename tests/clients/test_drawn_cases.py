@@ -15,6 +15,9 @@ from harness.cli import cli
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_CURSORS_LEFT: Final = {
+    "given-up:gave up killCursors": "a killCursors that met overload is not sent again: the cursor times out",
+}
 _NO_NUMBERS: Final = {
     "numbered:^(bulkWrite|insertMany|clientBulkWrite) of .* without a transaction number": (
         "one multi-document write costs a whole bulk write its transaction numbers"
@@ -22,6 +25,7 @@ _NO_NUMBERS: Final = {
 }
 _OF_JAVA: Final = {
     **_NO_NUMBERS,
+    **_CURSORS_LEFT,
     "numbers:follows": "connections are numbered across all pools",
 }
 _OF_CATALOGUE: Final = r"(create|drop|modify|update)\w*(Index|Indexes|Collection|Database)|createCollection"
@@ -37,9 +41,10 @@ _LABELS_OF_READS: Final = {
 }
 
 KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
-    "pymongo": _NO_NUMBERS,
-    "pymongo-async": _NO_NUMBERS,
+    "pymongo": {**_NO_NUMBERS, **_CURSORS_LEFT},
+    "pymongo-async": {**_NO_NUMBERS, **_CURSORS_LEFT},
     "node": {
+        **_CURSORS_LEFT,
         **_LABELS_OF_READS,
         "cluster-time:without the newest": (
             "a connection gossips what it has heard itself, not what the client has"
@@ -54,6 +59,7 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "pool-options:which nobody gave": "a new pool tells the defaults of options that nobody gave",
     },
     "go": {
+        **_CURSORS_LEFT,
         **_UNORDERED,
         **_NOT_AGAIN,
         **_ENDED_AGAIN,
@@ -63,6 +69,7 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "java": _OF_JAVA,
     "java-reactive": _OF_JAVA,
     "rust": {
+        **_CURSORS_LEFT,
         **_NOT_AGAIN,
         **_ENDED_AGAIN,
         "pool-grammar:of a pool that is paused": "behind a load balancer no pool tells that it is ready",
@@ -73,6 +80,7 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "max-connecting:at once": "there is no maxConnecting",
     },
     "ruby": {
+        **_CURSORS_LEFT,
         **_LABELS_OF_READS,
         **_NOT_AGAIN,
         "backoff-connection:kept its connection": (
