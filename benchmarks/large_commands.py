@@ -157,6 +157,7 @@ def _commands(size: int) -> dict[str, list[Any]]:
         "listDatabases": [{"listDatabases": 1, "$db": "admin"}],
         "listIndexes": [{"listIndexes": "many"}],
         "mapReduce": [{"mapReduce": "many", **_MAP, "out": {"inline": 1}, "maxTimeMS": 3_000}],
+        "getLastError": [{"getLastError": 1}],
         "reIndex": [
             (
                 (*_FILL, {"createIndexes": "copy", "indexes": [{"key": {"n": 1, "s": 1}, "name": "n"}]}),

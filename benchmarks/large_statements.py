@@ -25,7 +25,7 @@ def stage_cases(size: int) -> Iterator[Case]:
             yield Case("stage", name, f"{source} {number}", {**command, **database})
 
 
-_OF_SERVERS: Final = frozenset({"$currentOp", "$listSessions", "$listLocalSessions"})
+_OF_SERVERS: Final = frozenset({"$currentOp", "$listSessions", "$listLocalSessions", "$queryStats"})
 
 
 def _stages(size: int) -> dict[str, tuple[Any, list[Any]]]:
@@ -95,6 +95,7 @@ def _stages(size: int) -> dict[str, tuple[Any, list[Any]]]:
         "$currentOp": (1, [{}]),
         "$indexStats": ("many", [{}]),
         "$listLocalSessions": (1, [{}]),
+        "$queryStats": (1, [{}]),
         "$planCacheStats": ("many", [{}]),
         "$out": ("many", ["made"]),
         "$merge": ("many", [{"into": "made"}, {"into": "made", "whenMatched": "replace"}]),

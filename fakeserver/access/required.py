@@ -540,7 +540,7 @@ RULES: Final[dict[str, Rule]] = {
             *("abortTransaction", "commitTransaction", "endSessions", "refreshSessions", "startSession"),
             *("killCursors", "killSessions", "listCommands", "listDatabases"),
             *("refreshLogicalSessionCacheNow", "testDeprecation", "testDeprecationInVersion2"),
-            "testVersion2",
+            *("testVersion2", "getLastError"),
         ),
         anybody,
     ),

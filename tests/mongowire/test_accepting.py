@@ -27,7 +27,6 @@ GEOMETRY = {"type": "Polygon", "coordinates": [[[0, 0], [0, 1], [1, 1], [0, 0]]]
 NEEDING_LIBRARIES = [
     {"serverStatus": 1},
     {"createUser": "bob", "pwd": "x", "roles": ["root"]},
-    {"setParameter": 1, "ingressRequestRateLimiterExemptions": "{ranges: []}"},
     {"insert": "c", "documents": [{"a": "x", "d": datetime(2020, 1, 1)}]},
     {"find": "c", "filter": {"a": {"$regex": "^x.*y"}}},
     {"find": "c", "filter": {"$expr": {"$eq": [{"$hour": {"date": "$d", "timezone": "Europe/Paris"}}, 1]}}},

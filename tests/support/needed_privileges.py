@@ -466,6 +466,7 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
     "shardCollection": (Shape({"shardCollection": "DB.c", "key": {"_id": 1}}, "enableSharding@c"),),
     "pushbackd": (Shape({"pushbackd": "state"}, "shutdown@cluster createUser@admin"),),
     "shutdown": _on_cluster("shutdown"),
+    "getLastError": (Shape({"getLastError": 1}),),
     "startSession": (Shape({"startSession": 1}),),
     "testDeprecation": (Shape({"testDeprecation": 1}),),
     "testDeprecationInVersion2": (Shape({"testDeprecationInVersion2": 1}),),

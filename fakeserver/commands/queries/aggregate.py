@@ -204,10 +204,19 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         documents = engine.aggregate(source, pipeline, options=options, documents=unstored)
     except CommandError as error:
         if error.executing:
-            check_constants(pipeline, scope)  # what a server had met before the first document
+            _check_optimized(pipeline, scope, error)
         raise
     check_constants(pipeline, scope)
     return documents
+
+
+def _check_optimized(pipeline: Pipeline, scope: Scope, error: CommandError) -> None:
+    """Raise an error that a constant is the cause of as the optimizer's: a server meets it there."""
+    try:
+        check_constants(pipeline, scope)
+    except CommandError as optimizing:
+        if optimizing.code == error.code and optimizing.message.endswith(error.message):
+            raise
 
 
 def _in_order_of_ids(pipeline: Pipeline, *, backwards: bool) -> Pipeline:
