@@ -206,7 +206,8 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         if error.executing:
             _check_optimized(pipeline, scope, error)
         raise
-    check_constants(pipeline, scope)
+    if unstored is None and not engine.stats(source).count:
+        check_constants(pipeline, scope)  # which no document has had computed
     return documents
 
 
