@@ -130,6 +130,16 @@ STOCK: Final = """\
   - database: { id: &database database, client: *client, databaseName: &databaseName pushbackd }
   - collection: { id: &collection collection, database: *database, collectionName: &collectionName stock }
 """
+EVERYWHERE: Final = """\
+schemaVersion: "1.3"
+
+runOnRequirements:
+  - minServerVersion: "4.4"
+    topologies: [replicaset, sharded, load-balanced]
+
+createEntities:
+"""
+"""Where every list of operations runs; entities follow."""
 DOCUMENTS: Final = """\
 initialData:
   - collectionName: *collectionName
@@ -142,13 +152,7 @@ _TOKENS_HEAD: Final = f"""\
 {_WRITTEN}
 # Client Backpressure 2026-02-20: Adaptive retry policy
 description: tokens-of-every-operation
-schemaVersion: "1.3"
-
-runOnRequirements:
-  - minServerVersion: "4.4"
-    topologies: [replicaset, sharded, load-balanced]
-
-createEntities:
+{EVERYWHERE}\
   - client: {{ id: &operator operator, useMultipleMongoses: false }}
   - client:
       id: &client client
@@ -275,13 +279,7 @@ _CONCERNS_HEAD: Final = f"""\
 {_WRITTEN}
 # Client Backpressure: Overload retry policy; Retryable Writes: Executing Retryable Write Commands
 description: retried-concerns
-schemaVersion: "1.3"
-
-runOnRequirements:
-  - minServerVersion: "4.4"
-    topologies: [replicaset, sharded, load-balanced]
-
-createEntities:
+{EVERYWHERE}\
   - client: {{ id: &operator operator, useMultipleMongoses: false }}
   - client:
       id: &client client

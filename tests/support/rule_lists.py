@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from operation_lists import DOCUMENTS, FOLDER, GROUPS, STOCK, Row, attempts_of, failing, refusing, titled
+from operation_lists import (
+    DOCUMENTS,
+    EVERYWHERE,
+    FOLDER,
+    GROUPS,
+    STOCK,
+    Row,
+    attempts_of,
+    failing,
+    refusing,
+    titled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,13 +39,7 @@ _WAITS_HEAD: Final = f"""\
 {_WRITTEN}
 # Client Backpressure: Overload retry policy
 description: waits-of-every-operation
-schemaVersion: "1.3"
-
-runOnRequirements:
-  - minServerVersion: "4.4"
-    topologies: [replicaset, sharded, load-balanced]
-
-createEntities:
+{EVERYWHERE}\
   - client: {{ id: &operator operator, useMultipleMongoses: false }}
   - client:
       id: &client client
@@ -99,13 +104,7 @@ _RULES_HEAD: Final = f"""\
 {_WRITTEN}
 # Client Backpressure: Overload retry policy; Retryable Writes; Retryable Reads; Sessions
 description: rules-of-every-operation
-schemaVersion: "1.3"
-
-runOnRequirements:
-  - minServerVersion: "4.4"
-    topologies: [replicaset, sharded, load-balanced]
-
-createEntities:
+{EVERYWHERE}\
 {_OPERATOR}\
   - database:
       {{ id: &operatorDatabase operatorDatabase, client: *operator, databaseName: &databaseName pushbackd }}
@@ -149,13 +148,7 @@ _OPTIONS_HEAD: Final = f"""\
 {_WRITTEN}
 # Client Backpressure: Overload retry policy; Retryable Writes: retryWrites; Retryable Reads: retryReads
 description: options-of-every-operation
-schemaVersion: "1.3"
-
-runOnRequirements:
-  - minServerVersion: "4.4"
-    topologies: [replicaset, sharded, load-balanced]
-
-createEntities:
+{EVERYWHERE}\
 {_OPERATOR}\
   - client:
       id: &noReads noReads
@@ -198,13 +191,7 @@ _SLOW_HEAD: Final = f"""\
 {_WRITTEN}
 # Retryable Writes: RetryableWriteError Labels; Retryable Reads: Retryable Error; Transactions: Error Labels
 description: slow-replies
-schemaVersion: "1.3"
-
-runOnRequirements:
-  - minServerVersion: "4.4"
-    topologies: [replicaset, sharded, load-balanced]
-
-createEntities:
+{EVERYWHERE}\
   - client: {{ id: &operator operator, useMultipleMongoses: false }}
   - client:
       id: &client client

@@ -25,6 +25,7 @@ from fakeserver.storage.values.paths import (
     array_index,
     erase,
     exactly,
+    prefixes,
     refuse_array_on,
     refuse_dead_end,
     refuse_dollar,
@@ -409,9 +410,10 @@ def _id_first(document: Document) -> Document:
 def seed(pairs: Sequence[tuple[str, Any]]) -> Document:
     """Return the document that an upsert begins with: what its filter pins, `_id` first."""
     document: Document = {}
+    pinned = {path for path, _value in pairs}
     for path, value in pairs:
         parts = split(path)
-        above = next((name for name, _ in pairs if path.startswith(f"{name}.")), None)
+        above = next((each for each in prefixes(path)[:-1] if each in pinned), None)
         if above is not None:
             raise WriteError(
                 ErrorCode.NOT_SINGLE_VALUE_FIELD,
