@@ -180,7 +180,9 @@ class ScenarioFile(pytest.File):
                         continue
                     once.add((item.id, item.adapter))
                 name = f"{cases[item.index].description}[{item.adapter}-{item.topology}-{settings.time}]"
-                yield ScenarioItem.from_parent(self, name=name, item=item, settings=settings)
+                # As a text, for --last-failed: pytest reads what is in brackets as parameters.
+                text = f"{self.nodeid}::{name}"
+                yield ScenarioItem.from_parent(self, name=name, nodeid=text, item=item, settings=settings)
 
 
 class ScenarioItem(pytest.Item):

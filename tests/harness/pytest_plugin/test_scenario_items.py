@@ -172,6 +172,13 @@ def expecting(project: pytest.Pytester, *, kind: str = "known-failing") -> list[
     return ["scenarios", "-rxXs", "-o", "pushbackd_expectations=expected.yml"]
 
 
+def test_what_failed_last_runs_by_itself(project: pytest.Pytester) -> None:
+    write(project, "a", operations=UNKNOWN_OPERATION)
+    write(project, "b", path="scenarios/other.yml")
+    project.runpytest_inprocess("scenarios").assert_outcomes(failed=1, passed=1)
+    project.runpytest_inprocess("scenarios", "--last-failed").assert_outcomes(failed=1)
+
+
 def test_a_case_that_is_known_to_fail_is_expected_to_fail(project: pytest.Pytester) -> None:
     write(project, "a", operations=UNKNOWN_OPERATION)
     done = project.runpytest_inprocess(*expecting(project))
