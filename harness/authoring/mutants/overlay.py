@@ -105,7 +105,7 @@ def _loaded(path: str, names: Collection[str]) -> list[FunctionType]:
     return [
         each
         for each in gc.get_objects()
-        if isinstance(each, FunctionType)
+        if type(each) is FunctionType  # isinstance() asks a dead weak proxy for its class
         and each.__code__.co_qualname in names
         and each.__code__.co_filename == path
     ]
