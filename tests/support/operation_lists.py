@@ -369,14 +369,14 @@ BUSY: Final = "errorCode: 462, errorLabels: [SystemOverloadedError, RetryableErr
 _NOT_RETRYABLE: Final = ("updateMany", "deleteMany")
 
 
-def failing(command: str, how: str, *, app_name: str = "appName") -> Iterator[str]:
-    """Yield a fail point that meets the first attempt of a command."""
+def failing(command: str, how: str, *, app_name: str = "appName", times: int = 1) -> Iterator[str]:
+    """Yield a fail point that meets the first attempts of a command."""
     data = f"{{ failCommands: [{command}], appName: *{app_name}, {how} }}"
     yield "      - name: failPoint"
     yield "        object: testRunner"
     yield "        arguments:"
     yield "          client: *operator"
-    point = f"{{ configureFailPoint: failCommand, mode: {{ times: 1 }}, data: {data} }}"
+    point = f"{{ configureFailPoint: failCommand, mode: {{ times: {times} }}, data: {data} }}"
     yield f"          failPoint: {point}"
 
 

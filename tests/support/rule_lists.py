@@ -587,6 +587,7 @@ def _kept_without_by_ends() -> Iterator[str]:
 # --- slow replies ---
 
 _ONCE: Final = frozenset({"updateMany", "deleteMany"})
+_SLOW_TWICE: Final = frozenset({"find", "insertOne"})
 _LATE: Final = "blockConnection: true, blockTimeMS: 600"
 
 
@@ -600,6 +601,11 @@ def _slow_replies(rows: Iterable[Row]) -> Iterator[str]:
         yield f"      - {_call(row, more='' if again else ', expectError: *lost')}"
         same = "[lsid, txnNumber]" if writes else "[lsid]"
         yield from attempts_of(row.avoids, *_silent(f"{{ meets: ok, same: {same} }}" if again else ""))
+    for row in (row for row in rows if row.operation in _SLOW_TWICE and row.commands == 1):
+        yield from _slow_head(f"{titled(row)} is sent again, and fails if that is as slow", reads=row.reads)
+        yield from failing(row.avoids, _LATE, times=2)
+        yield f"      - {_call(row, more=', expectError: *lost')}"
+        yield from attempts_of(row.avoids, "{ meets: silence }", "{ meets: silence }")
     yield from _slow_head("the next batch of a cursor is asked for once", reads=True)
     yield from failing("getMore", _LATE)
     more = "arguments: { filter: {}, batchSize: 2 }, expectError: *lost"
