@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import bson
-from bson import CodecOptions, DatetimeConversion, DBRef, Timestamp
+from bson import DBRef, Timestamp
 
 from fakeserver.commands.administration.api_version import VERSION_1
 from fakeserver.commands.writes.writing import MAX_BATCH
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Checks, check_target, checks_of, duplicate_field, type_name
 from fakeserver.idl.generic_arguments import FIELDS, check_read_preference
+from fakeserver.idl.repeated import noticing
 from fakeserver.profile import WIRE_50
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from fakeserver.waiting.interrupts import in_steps, interruptible
@@ -300,22 +300,6 @@ def _bad_db(db: Any, *, present: bool) -> CommandError:
     )
 
 
-class _Noticing(dict[str, Any]):
-    """A document that notices a key that it gets twice."""
-
-    repeated: str | None = None
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        if key in self and self.repeated is None:
-            self.repeated = key
-        super().__setitem__(key, value)
-
-
-_NOTICING: Final = CodecOptions(
-    document_class=_Noticing, datetime_conversion=DatetimeConversion.DATETIME_AUTO
-)
-
-
 def _check_sequences(request: RequestContext) -> None:
     for sequence in request.sequences:
         if sequence.identifier not in request.spec.sequences:
@@ -330,10 +314,7 @@ def _check_duplicates(request: RequestContext) -> None:
     assert command is not None
     if fields is None or not fields.may_repeat(command, body):
         return
-    if len(body) > _LARGE_BYTES:
-        repeated = _repeated(body)
-    else:
-        repeated = bson.decode(body, codec_options=_NOTICING).repeated
+    repeated = _repeated(body) if len(body) > _LARGE_BYTES else noticing(body).repeated
     if repeated is not None and repeated in fields.by_name:
         raise duplicate_field(f"{request.name}.{repeated}")
 

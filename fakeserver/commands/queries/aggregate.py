@@ -46,6 +46,7 @@ from fakeserver.commands.queries.reading import (
     view_of,
     while_aggregating,
 )
+from fakeserver.commands.queries.repeated_fields import check_repeated
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.features import STAGES
@@ -127,6 +128,7 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     if request.get("apiStrict", False):
         _check_strict(request, pipeline)
     _check_order(names, pipeline, whole_database=type(target) is not str)
+    check_repeated(ctx.request.body, pipeline)
     check_matches(pipeline)
     check_concern_of_stages(request)
     if request.get("explain", False):

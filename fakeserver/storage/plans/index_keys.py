@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fakeserver.errors import WriteError
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Scope
-from fakeserver.storage.values.collation import fold_of
+from fakeserver.storage.values.collation import stored_fold_of
 from fakeserver.storage.values.paths import read, split
 from fakeserver.storage.values.rows import Descending, ParallelArraysError, part_of, rows
 from fakeserver.storage.values.types import MISSING, exact, is_number, order, truthy, whole
@@ -94,7 +94,7 @@ class KeyMaker:
         self._beside = [split(name) for name in spec.key if wildcard and "$**" not in name]
         """The fields of a wildcard index that hold no arrays: those beside its wildcard."""
         self._placed = [split(name) for name, kind in spec.key.items() if kind in _GEOGRAPHIC]
-        self.fold = fold_of(spec.document.get("collation"))
+        self.fold, self.in_order = stored_fold_of(spec.document.get("collation"))
         partial: Mapping[str, Any] | None = spec.document.get("partialFilterExpression")
         self._covers = compile_filter(partial, Scope(self.fold)) if partial is not None else None
         self._ordered = ordered = is_ordered(spec)

@@ -134,6 +134,9 @@ class Plan:
         return shown
 
 
+_EQUALITIES: Final = frozenset({"$eq", "$in"})
+"""Conditions for which an index needs no order that a collation knows: they ask for single keys."""
+
 SCAN: Final = Plan()
 """Every document, in natural order."""
 
@@ -210,9 +213,14 @@ def _plan(
     if not index.is_ordered:
         return None
     # Under another collation the keys of strings are in another order; those of other types are not.
-    strings = wanted.collation == index.collation
+    same = wanted.collation == index.collation
+    strings = same and index.maker.in_order
     on_first = [each for each in wanted.conditions if each.path == index.first]
-    relevant = [each for each in on_first if is_relevant(each, index.maker.fold, strings=strings)]
+    relevant = [
+        each
+        for each in on_first
+        if is_relevant(each, index.maker.fold, strings=strings or (same and each.name in _EQUALITIES))
+    ]
     may_sort = bool(wanted.sort) and strings
     if not forced and not ((relevant or may_sort) and _holds_all(index.spec, wanted.conditions)):
         return None
@@ -221,7 +229,7 @@ def _plan(
     if pin is None or not strings or (wanted.sort and not compound):
         pin = None
         prepare(index)
-    bounds, used = _bounds(index, wanted.conditions, strings=strings)
+    bounds, used = _bounds(index, wanted.conditions, strings=strings, same=same)
     plan = replace(_with_direction(index, wanted, bounds), used=used)
     if pin is not None:
         return replace(plan, pin=pin.value)
@@ -243,7 +251,7 @@ def _holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
 
 
 def _bounds(
-    index: OrderedIndex, conditions: Sequence[Clause], *, strings: bool
+    index: OrderedIndex, conditions: Sequence[Clause], *, strings: bool, same: bool
 ) -> tuple[Bounds, tuple[Clause, ...]]:
     """Return the bounds of each field, and the conditions that they are made of.
 
@@ -254,7 +262,11 @@ def _bounds(
     found: list[Sequence[Interval] | None] = []
     used: list[Clause] = []
     for path in index.spec.key:
-        mine = ((each, intervals(each, fold, strings=strings)) for each in conditions if each.path == path)
+        mine = (
+            (each, intervals(each, fold, strings=strings or (same and each.name in _EQUALITIES)))
+            for each in conditions
+            if each.path == path
+        )
         useful = [(each, bounds) for each, bounds in mine if bounds is not None]
         if index.multikey:
             by_point = sorted(useful, key=lambda each: not all(one.is_point for one in each[1]))
@@ -283,7 +295,7 @@ def _with_direction(
 def _sorted_by(index: OrderedIndex, wanted: _Demands, bounds: Bounds) -> int | None:
     """Return in which direction an index gives the order that is asked for, None if in neither."""
     spec = index.spec
-    if not wanted.sort or wanted.collation != index.collation:
+    if not wanted.sort or wanted.collation != index.collation or not index.maker.in_order:
         return None
     if index.multikey and any(each is not None for each in bounds):
         return None

@@ -33,38 +33,83 @@ class Tailoring(NamedTuple):
 
     `letters` holds chains such as `c č ć`: after the first letter of each come the others, as letters of
     their own. `equals` are letters that stand for another. `script` (code points) comes before Latin.
-    `defaults` are options that hold unless a collation states them.
+    `defaults` are options that hold unless a collation states them. `dotless`: a capital `I` has no dot.
+    `tones`: the four tones come before a vowel without one. `kana`: both kana are the same, kanji are in the
+    order of JIS. `codes`: ASCII is in the order of its codes.
     """
 
     letters: str = ""
     equals: tuple[tuple[str, str], ...] = ()
     script: tuple[int, int] = (0, 0)
     defaults: tuple[tuple[str, Any], ...] = ()
+    dotless: bool = False
+    tones: bool = False
+    kana: bool = False
+    codes: bool = False
 
 
 _CYRILLIC: Final = (0x400, 0x530)
 _UPPER_FIRST: Final = (("caseFirst", "upper"),)
-_SWEDISH: Final = Tailoring("z å ä ö", (("æ", "ä"), ("ø", "ö")))
-_NORWEGIAN: Final = Tailoring("z æ ø å", (("ä", "æ"), ("ö", "ø"), ("aa", "å")))
+_OF_ALL_NORTHERNERS: Final = (("ü", "y"), ("þ", "th"))
+_FINNISH: Final = Tailoring("z å ä ö", (("æ", "ä"), ("ø", "ö"), ("ŋ", "n"), ("ü", "y")))
+_SWEDISH: Final = Tailoring(
+    "z å ä ö",
+    (
+        ("æ", "ä"),
+        ("ę", "ä"),
+        ("ø", "ö"),
+        ("ő", "ö"),
+        ("œ", "ö"),
+        ("ô", "ö"),
+        *_OF_ALL_NORTHERNERS,
+        ("ű", "y"),
+    ),
+)
+_NORWEGIAN: Final = Tailoring(
+    "z æ ø å",
+    (
+        ("ä", "æ"),
+        ("ę", "æ"),
+        ("ö", "ø"),
+        ("ő", "ø"),
+        ("œ", "ø"),
+        ("aa", "å"),
+        *_OF_ALL_NORTHERNERS,
+        ("ű", "y"),
+    ),
+)
+_DANISH: Final = Tailoring(
+    "z æ ø å",
+    (("ä", "æ"), ("ö", "ø"), ("ő", "ø"), ("aa", "å"), *_OF_ALL_NORTHERNERS, ("ű", "y")),
+    defaults=_UPPER_FIRST,
+)
 _CROATIAN: Final = Tailoring("c č ć, d dž đ, l lj, n nj, s š, z ž")
 
 TAILORED: Final[dict[str, Tailoring]] = {
     "bg": Tailoring(script=_CYRILLIC),
     "bs": _CROATIAN,
     "cs": Tailoring("c č, h ch, r ř, s š, z ž"),
-    "da": _NORWEGIAN._replace(defaults=_UPPER_FIRST),
+    "cy": Tailoring("c ch, d dd, f ff, g ng, l ll, p ph, r rh, t th"),
+    "da": _DANISH,
     "de@collation=phonebook": Tailoring(equals=(("ä", "ae"), ("ö", "oe"), ("ü", "ue"))),
     "el": Tailoring(script=(0x370, 0x400)),
+    "en_US_POSIX": Tailoring(codes=True),
+    "eo": Tailoring("c ĉ, g ĝ, h ĥ, j ĵ, s ŝ, u ŭ"),
     "es": Tailoring("n ñ"),
     "es@collation=traditional": Tailoring("c ch, l ll, n ñ"),
-    "fi": _SWEDISH,
+    "et": Tailoring("s š z ž, w õ ä ö ü"),
+    "fi": _FINNISH,
     "fr_CA": Tailoring(defaults=(("backwards", True),)),
     "th": Tailoring(defaults=(("alternate", "shifted"),)),
     "he": Tailoring(script=(0x590, 0x600)),
     "hr": _CROATIAN,
     "hu": Tailoring("c cs, d dz dzs, g gy, l ly, n ny, o ö, s sz, t ty, u ü, z zs", (("ő", "ö"), ("ű", "ü"))),
-    "lt": Tailoring("c č, s š, z ž"),
-    "lv": Tailoring("c č, g ģ, k ķ, l ļ, n ņ, r ŗ, s š, z ž"),
+    "is": Tailoring("a á, d ð, e é, i í, o ó, u ú, y ý, z þ æ ö å", (("ä", "æ"), ("ø", "ö"))),
+    "ja": Tailoring(kana=True),
+    "ko": Tailoring(script=(0x1100, 0x1200)),
+    "lt": Tailoring("c č, s š, z ž", (("y", "i"),)),
+    "lv": Tailoring("c č, g ģ, k ķ, l ļ, n ņ, r ŗ, s š, z ž", (("y", "i"),)),
+    "mt": Tailoring("b ċ, f ġ, g għ, h ħ, y ż", defaults=_UPPER_FIRST),
     "nb": _NORWEGIAN,
     "nn": _NORWEGIAN,
     "pl": Tailoring("a ą, c ć, e ę, l ł, n ń, o ó, s ś, z ź ż"),
@@ -72,8 +117,13 @@ TAILORED: Final[dict[str, Tailoring]] = {
     "ru": Tailoring(script=_CYRILLIC),
     "sk": Tailoring("a ä, c č, h ch, o ô, s š, z ž"),
     "sl": Tailoring("c č ć, d đ, s š, z ž"),
+    "sq": Tailoring("c ç, d dh, e ë, g gj, l ll, n nj, r rr, s sh, t th, x xh, z zh"),
     "sr_Latn": _CROATIAN,
     "sv": _SWEDISH,
+    "tr": Tailoring("c ç, g ğ, h \u0131, o ö, s ş, u ü", dotless=True),
+    "zh": Tailoring(tones=True),
+    "zh_Hans": Tailoring(tones=True),
+    "zh_Hant": Tailoring(),
 }
 """The locales with an order of their own that is known here, from the public collation charts."""
 
@@ -84,28 +134,57 @@ PLAIN: Final = frozenset({
 """The languages whose order is everybody's."""
 
 UNKNOWN_LETTERS: Final = frozenset({
-    "az", "cy", "dsb", "ee", "eo", "et", "fil", "fo", "ha", "hsb", "ig", "is", "kl", "lk", "mt", "se", "smn",
-    "sq", "to", "tr", "vi", "wae", "yo",
+    "az", "dsb", "ee", "fil", "fo", "ha", "hsb", "ig", "kl", "lk", "se", "smn", "to", "vi", "wae", "yo",
 })  # fmt: skip
 """Languages in Latin letters that a server knows, and whose order of those is not known here."""
 
 UNKNOWN_SCRIPT: Final = frozenset({
-    "am", "ar", "as", "be", "bn", "bo", "dz", "fa", "gu", "hi", "hy", "ja", "ka", "kk", "km", "kn", "ko",
-    "kok", "ky", "lo", "mk", "ml", "mn", "mr", "my", "ne", "or", "pa", "ps", "si", "sr", "ta", "te", "th",
-    "ug", "uk", "ur", "yi", "zh",
+    "am", "ar", "as", "be", "bn", "bo", "dz", "fa", "gu", "hi", "hy", "ka", "kk", "km", "kn", "kok", "ky",
+    "lo", "mk", "ml", "mn", "mr", "my", "ne", "or", "pa", "ps", "si", "sr", "ta", "te", "th", "ug", "uk",
+    "ur", "yi",
 })  # fmt: skip
 """Languages in another script that a server knows: their order of Latin letters is everybody's."""
 
+UNKNOWN_HAN: Final = frozenset({"ko", "zh"})
+"""Languages with Chinese characters in an order (by sound) that takes a dictionary."""
 
-_SPACE, _PUNCTUATION, _SYMBOL, _CURRENCY, _DIGIT, _FIRST_SCRIPT, _LETTER, _OTHER = range(1, 9)
+
+_SPACE, _PUNCTUATION, _SYMBOL, _CURRENCY, _DIGIT, _FIRST_SCRIPT, _LETTER, _HAN, _OTHER = range(1, 10)
 _ASCII_ORDER: Final = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
 _POSITIONS: Final = {sign: position for position, sign in enumerate(_ASCII_ORDER)}
 _BEYOND_ASCII: Final = 0x1000
-_STROKE: Final = 0x335
-_WITH_STROKE: Final = {"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ŧ": "t"}
-_LIGATURES: Final = {"æ": "ae", "œ": "oe", "ß": "ss", "ĳ": "ij"}
+_ORDER_OF_ACCENTS: Final = (
+    "332 313 314 301 300 306 302 30c 30a 342 308 30b 303 307 338 327 328 304 30d 316 336 335 305 309 30f 310"
+    " 311 31b 321 322 323 324 325 326 32d 32e 330 331 334 339"
+)
+_ACCENTS: Final = {int(code, 16): rank for rank, code in enumerate(_ORDER_OF_ACCENTS.split(), start=16)}
+"""The accents in their order, which is not that of their codes; others follow."""
+_SLASH, _STROKE, _LIGATED = _ACCENTS[0x338], _ACCENTS[0x335], 1
+_WITH_STROKE: Final = {"ø": ("o", _SLASH), "đ": ("d", _STROKE), "ð": ("d", _STROKE + 1), "ł": ("l", _STROKE),
+                       "ħ": ("h", _STROKE)}  # fmt: skip
+_LIGATURES: Final = {"æ": "ae", "œ": "oe", "ß": "ss"}
+_ROOT_LETTERS: Final = (
+    "b ƀ ƃ, c ȼ ƈ, d ƌ ȡ, e ɇ ǝ ə, f ƒ, g ǥ ƣ, h ƕ, i \u0131, j ȷ ɉ, k ƙ, l ƚ ƛ, n ƞ ȵ ŋ, o \u0223, p ƥ,"
+    " q ɋ ĸ, r ɍ, s ȿ ƪ, t ƾ ŧ ƫ ƭ ȶ, y ɏ ƴ ȝ, z \u018d ƶ ȥ ɀ ƹ ƺ þ ƿ ƻ ƨ \u01bd ƅ ɂ"
+)
+"""Letters of their own in every language, behind those that a language has made."""
+_BEHIND_OWN: Final = 100
+_TONES: Final = {"\u0304": 4, "\u0301": 3, "\u030c": 2, "\u0300": 1}
+_TONED: Final = frozenset("aeimnou")
+_UMLAUT: Final = "\u0308"
 _KATAKANA: Final = (0x30A1, 0x30F7)
+_KANA: Final = (0x3041, 0x3097)
+_SMALL_KANA: Final = {small: chr(ord(small) + 1) for small in "ぁぃぅぇぉっゃゅょゎ"} | {
+    "ゕ": "か",
+    "ゖ": "け",
+}
+_LONG_VOWEL: Final = "\u30fc"
+_VOWELS: Final = {"A": "あ", "I": "い", "U": "う", "E": "え", "O": "お"}
 _TO_HIRAGANA: Final = 0x60
+_HAN_CODES: Final = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+_IS_HAN: Final = re.compile(f"[{_HAN_CODES}]")
+_MOST_DIGITS: Final = 254
+"""The digits that are one number at most."""
 _SHORT_I: Final = "\u0438\u0306"
 """The Cyrillic letter that decomposes into another and a breve, and is a letter of its own all the same."""
 
@@ -149,7 +228,7 @@ class UnknownOrder:
 
     __slots__ = ("_key", "_locale")
 
-    def __init__(self, key: tuple[Any, ...], locale: str) -> None:
+    def __init__(self, key: Any, locale: str) -> None:
         self._key = key
         self._locale = locale
 
@@ -170,12 +249,8 @@ class UnknownOrder:
 
 
 @lru_cache(maxsize=64)
-def cautious(keys: Callable[[str], Any], locale: str, *, letters: bool) -> Callable[[str], Any]:
-    """Return `keys` with those of unknown order for texts with letters that are not known.
-
-    Latin `letters` are known or not; those of other scripts are not.
-    """
-    unknown = _BEYOND_LATIN if letters else _ANY_LETTER
+def cautious(keys: Callable[[str], Any], locale: str, unknown: re.Pattern[str]) -> Callable[[str], Any]:
+    """Return `keys` with those of unknown order for texts with letters that are not known."""
 
     def key(text: str) -> Any:
         return UnknownOrder(keys(text), locale) if unknown.search(text) else keys(text)
@@ -207,14 +282,13 @@ class _Reader:
 
     def __init__(self, options: KeyOptions) -> None:
         self.options = options
-        self.letters: dict[str, tuple[str, int]] = {}
-        """The language's own letters: the letter that each comes after, and by how much."""
-        for chain in filter(None, options.tailoring.letters.split(", ")):
-            first, *others = chain.split(" ")
-            self.letters.update({letter: (first, index) for index, letter in enumerate(others, start=1)})
+        self.letters = {**_ROOT, **_chained(options.tailoring.letters)}
+        """The letters that are no base: the letter that each comes after, and by how much."""
         self.equals = dict(options.tailoring.equals)
+        self.ranks = {letter: rank for rank, letter in enumerate(self.equals, start=_LIGATED + 1)}
         known = sorted([*self.letters, *self.equals], key=len, reverse=True)
-        alternatives = [*map(re.escape, known), r"\d+" if options.numeric else r"\d", "."]
+        number = rf"0*\d{{1,{_MOST_DIGITS}}}" if options.numeric else r"\d"
+        alternatives = [*map(re.escape, known), number, "."]
         self.parts = re.compile("|".join(alternatives), re.IGNORECASE | re.DOTALL)
 
     def read(self, text: str) -> tuple[list[_Element], tuple[Any, ...]]:
@@ -222,8 +296,11 @@ class _Reader:
         elements: list[_Element] = []
         last_level: list[Any] = []
         after_variable = False
+        before = ""
         for part in self.parts.findall(unicodedata.normalize("NFC", text)):
-            for element in self._elements(part):
+            read = self._long_vowel(before) if part == _LONG_VOWEL else None
+            before = part
+            for element in self._elements(part) if read is None else [read]:
                 if self._is_variable(element) or (after_variable and not element.primary):
                     last_level.append(element.primary)
                     after_variable = True
@@ -236,20 +313,34 @@ class _Reader:
     def _is_variable(self, element: _Element) -> bool:
         if not self.options.shifted or not element.primary:
             return False
-        return bool(element.primary[0] <= (_SPACE if self.options.spaces_only else _PUNCTUATION))
+        if self.options.spaces_only:
+            return bool(element.primary[0] == _SPACE and element.variant != _NO_BREAK)
+        return bool(element.primary[0] <= _PUNCTUATION)
+
+    def _long_vowel(self, before: str) -> _Element | None:
+        """Return the vowel of the kana before a sign that makes it long, in Japanese; None elsewhere."""
+        vowel = _VOWELS.get(unicodedata.name(before, "")[-1:]) if self.options.tailoring.kana else None
+        if vowel is None or not (_KANA[0] <= ord(before) < _KATAKANA[1]):
+            return None
+        return _Element((_LETTER, vowel), variant=-1)
 
     def _elements(self, part: str) -> Iterator[_Element]:
-        lower = part.lower()
+        tailoring = self.options.tailoring
+        if tailoring.codes and part.isascii():
+            for sign in part:
+                yield _Element((_LETTER, "a", ord(sign)))
+            return
+        lower = part.translate(_DOTLESS).lower() if tailoring.dotless else part.lower()
         case = int(part != lower)
         position = self.letters.get(lower)
-        if position is not None:
-            yield _Element((_LETTER, *position), case=case)
-        elif lower in self.equals:
+        if lower in self.equals:
             # The letter's equivalent, which an accent tells apart from it.
             for equal in self.parts.findall(self.equals[lower]):
                 for element in self._elements(equal):
                     yield element._replace(case=case)
-            yield _Element((), _STROKE)
+            yield _Element((), self.ranks[lower])
+        elif position is not None:
+            yield _Element((_LETTER, *position), case=case)
         elif part.isdecimal():
             yield _Element((_DIGIT, int(part)))
         else:
@@ -257,25 +348,58 @@ class _Reader:
 
     def _decomposed(self, lower: str, case: int) -> Iterator[_Element]:
         if lower in _LIGATURES:
-            for letter in _LIGATURES[lower]:
-                yield _Element(self._primary(letter), case=case, variant=1)
+            first, second = _LIGATURES[lower]
+            yield _Element(self._primary(first), case=case, variant=1)
+            yield _Element((), _LIGATED)
+            yield _Element(self._primary(second), case=case, variant=1)
             return
         canonical = unicodedata.normalize("NFD", lower)
         plain = unicodedata.normalize("NFKD", lower)
         variant = int(canonical != plain)
         if plain == _SHORT_I:
             yield _Element((*self._primary("\u0438"), 1), case=case)
-            return
-        for sign in plain:
-            if unicodedata.combining(sign):
-                yield _Element((), ord(sign))
-            elif sign in _WITH_STROKE:
-                yield _Element(self._primary(_WITH_STROKE[sign]), case=case)
-                yield _Element((), _STROKE)
-            elif unicodedata.category(sign) not in {"Cc", "Cf"} or sign.isspace():
-                # Controls and formats that are no white space count for nothing.
-                is_katakana = _KATAKANA[0] <= ord(sign) < _KATAKANA[1]
-                yield _Element(self._primary(sign), case=case, variant=variant or int(is_katakana))
+        elif self.options.tailoring.tones and plain[0] in _TONED and plain[1:]:
+            yield from self._with_tone(plain, case)
+        else:
+            if plain == " " and variant:
+                variant = _NO_BREAK if "<noBreak>" in unicodedata.decomposition(lower) else variant
+            for sign in plain:
+                yield from self._sign(sign, case, variant)
+
+    def _sign(self, sign: str, case: int, variant: int) -> Iterator[_Element]:
+        code = ord(sign)
+        if unicodedata.combining(sign):
+            yield _Element((), _ACCENTS.get(code, code))
+        elif sign in self.equals:
+            yield from self._elements(sign)
+        elif sign in _WITH_STROKE:
+            letter, accent = _WITH_STROKE[sign]
+            yield _Element(self._primary(letter), case=case)
+            yield _Element((), accent)
+        elif _KANA[0] <= code < _KANA[1] or _KATAKANA[0] <= code < _KATAKANA[1]:
+            is_katakana = code >= _KATAKANA[0]
+            hiragana = chr(code - _TO_HIRAGANA) if is_katakana else sign
+            # Small before large, and hiragana before katakana, which Japanese does not tell apart.
+            other = 0 if self.options.tailoring.kana else 2 * is_katakana
+            kind = (hiragana not in _SMALL_KANA) + other + 4 * variant
+            yield _Element((_LETTER, _SMALL_KANA.get(hiragana, hiragana)), variant=kind)
+        elif unicodedata.category(sign) not in {"Cc", "Cf"} or sign.isspace():
+            # Controls and formats that are no white space count for nothing.
+            yield _Element(self._primary(sign), case=case, variant=variant)
+
+    def _with_tone(self, plain: str, case: int) -> Iterator[_Element]:
+        """Yield a vowel of Chinese: the four tones before the vowel, those of `ü` behind all accents."""
+        vowel, *marks = plain
+        primary = self._primary(vowel)
+        if len(marks) == 1 and marks[0] in _TONES:
+            yield _Element(primary, -_TONES[marks[0]], case)
+        elif vowel == "u" and marks[0] == _UMLAUT and (len(marks) == 1 or marks[1] in _TONES):
+            yield _Element(primary, case=case)
+            yield _Element((), _BEYOND_ASCII - (_TONES[marks[1]] if marks[1:] else 0))
+        else:
+            yield _Element(primary, case=case)
+            for mark in marks:
+                yield from self._sign(mark, case, 0)
 
     def _primary(self, sign: str) -> tuple[Any, ...]:
         category = unicodedata.category(sign)
@@ -287,13 +411,42 @@ class _Reader:
             group = {"P": _PUNCTUATION, "S": _SYMBOL, "N": _DIGIT, "L": _LETTER}.get(category[0], _OTHER)
         code = ord(sign)
         if group == _LETTER:
-            if _KATAKANA[0] <= code < _KATAKANA[1]:
-                code -= _TO_HIRAGANA
+            if sign in self.letters:
+                return (_LETTER, *self.letters[sign])
+            if _IS_HAN.match(sign):
+                return (_HAN, _japanese(sign) if self.options.tailoring.kana else (), code)
             start, end = self.options.tailoring.script
             return (_FIRST_SCRIPT if start <= code < end else _LETTER, chr(code))
         if group == _DIGIT:
             return (_DIGIT, unicodedata.digit(sign, 0))
         return (group, _POSITIONS.get(sign, _BEYOND_ASCII + code))
+
+
+_DOTLESS: Final = {ord("I"): "\u0131", ord("\u0130"): "i"}
+_NO_BREAK: Final = 9
+"""The variant of a space that does not break: it is no space where spaces alone are passed over."""
+
+
+def _chained(letters: str) -> dict[str, tuple[str, int]]:
+    found: dict[str, tuple[str, int]] = {}
+    for chain in filter(None, letters.split(", ")):
+        first, *others = chain.split(" ")
+        found.update({letter: (first, index) for index, letter in enumerate(others, start=1)})
+    return found
+
+
+_ROOT: Final = {
+    letter: (first, index + _BEHIND_OWN) for letter, (first, index) in _chained(_ROOT_LETTERS).items()
+}
+
+
+def _japanese(sign: str) -> tuple[int, ...]:
+    """Return the place of a kanji in JIS X 0208, behind all of them where it has none."""
+    try:
+        code = sign.encode("euc_jp")
+    except UnicodeEncodeError:
+        code = b""
+    return tuple(code) if len(code) == len(b"\xb0\xa1") else (0xFF,)
 
 
 _VERSION: Final = "57.1"
@@ -331,7 +484,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 }
 _LOCALE: Final = re.compile(
     r"(?P<language>[a-z]{2,3})(?P<script>_[A-Z][a-z]{3})?(?P<region>_(?:[A-Z]{2}|\d{3}))?"
-    r"(?P<variant>@collation=[a-z]+)?"
+    r"(?P<variant>@collation=[a-z]+|(?<=en_US)_POSIX)?"
 )
 _UNKNOWN_ORDER: Final = UNKNOWN_LETTERS | UNKNOWN_SCRIPT
 _LANGUAGES: Final = PLAIN | _UNKNOWN_ORDER | {name[:2] for name in TAILORED}
@@ -345,8 +498,24 @@ def fold_of(collation: Mapping[str, Any] | None) -> Callable[[str], Any] | None:
     full = complete(collation)
     if full is None:
         return None
-    tailoring = _tailoring(full["locale"])
-    keys = key_function(
+    keys = _keys(full)
+    unknown = _unknown_letters(full["locale"])
+    return keys if unknown is None else cautious(keys, full["locale"], unknown)
+
+
+def stored_fold_of(collation: Mapping[str, Any] | None) -> tuple[Callable[[str], Any] | None, bool]:
+    """Return the same for keys of an index, which are in some order always, and whether it is the right one.
+
+    Raises `CommandError` as `fold_of` does.
+    """
+    full = complete(collation)
+    if full is None:
+        return None, True
+    return _keys(full), _unknown_letters(full["locale"]) is None
+
+
+def _keys(full: Mapping[str, Any]) -> Callable[[str], tuple[Any, ...]]:
+    return key_function(
         KeyOptions(
             strength=full["strength"],
             case_level=full["caseLevel"],
@@ -355,13 +524,19 @@ def fold_of(collation: Mapping[str, Any] | None) -> Callable[[str], Any] | None:
             shifted=full["alternate"] == "shifted",
             spaces_only=full["maxVariable"] == "space",
             backwards=full["backwards"],
-            tailoring=tailoring,
+            tailoring=_tailoring(full["locale"]),
         )
     )
-    language = full["locale"].partition("_")[0].partition("@")[0]
-    if tailoring != Tailoring() or language not in _UNKNOWN_ORDER:
-        return keys
-    return cautious(keys, full["locale"], letters=language in UNKNOWN_SCRIPT)
+
+
+def _unknown_letters(locale: str) -> re.Pattern[str] | None:
+    """Return what matches the letters whose order in a locale is not known, None where all are."""
+    language = locale.partition("_")[0].partition("@")[0]
+    if language in UNKNOWN_HAN:
+        return _IS_HAN
+    if language not in _UNKNOWN_ORDER or _tailoring(locale)._replace(defaults=()) != Tailoring():
+        return None
+    return _BEYOND_LATIN if language in UNKNOWN_SCRIPT else _ANY_LETTER
 
 
 def complete(collation: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -422,7 +597,7 @@ def _tailoring(locale: str, spec: Mapping[str, Any] | None = None) -> Tailoring:
         found = TAILORED.get(name + variant)
         if found is not None:
             return found
-    if language not in _UNKNOWN_ORDER and (language not in PLAIN or variant):
+    if language not in _UNKNOWN_ORDER | UNKNOWN_HAN and (language not in PLAIN or variant):
         raise CommandError(
             ErrorCode.NOT_IMPLEMENTED,
             f"the order of the locale '{locale}' is not known to this fake server",
