@@ -3,7 +3,8 @@
 Behaviour: `create` refuses `encryptedFields` whose paths, types or queries no client could encrypt (14, 2, 9
 and the codes of encryption). compactStructuredEncryptionData and cleanupStructuredEncryptionData refuse a
 missing collection (26), a view (166), one that is not encrypted (6346807) and tokens that do not cover its
-fields (7294900), and find nothing to compact.
+fields (7294900), and find nothing to compact. A write of a value that is not encrypted (no binary data of
+subtype 6) to a path of `encryptedFields` is refused (121), as a validator's are.
 
 Versions: Since 6.0; cleanupStructuredEncryptionData since 7.1.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from bson import Binary
+
 from fakeserver.errors import WriteError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import SEARCHES, compile_filter, refuse_operators
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _schema = at_first_use("fakeserver.storage.filters.schema")
 
+_SENSITIVE: Final = 6
+"""The subtype of binary data that a client has encrypted."""
 _NO_BUILTINS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -62,11 +66,7 @@ class Validator:
             if accepts(document) or (self.moderate and before is not None and not accepts(before)):
                 return
             details = self._details(document, self._scope.binding(builtins))
-        raise WriteError(
-            ErrorCode.DOCUMENT_VALIDATION_FAILURE,
-            "Document failed validation",
-            extra={"errInfo": {"failingDocumentId": document.get("_id"), "details": details}},
-        )
+        raise _failed_validation(document, details)
 
     def _details(self, document: Document, scope: Scope) -> Document:
         if set(self.query) == {"$jsonSchema"}:
@@ -88,6 +88,37 @@ class Validator:
             for (_accepts, name, _condition), details in zip(failed, explained, strict=True)
         ]
         return {"operatorName": "$and", "clausesNotSatisfied": unsatisfied}
+
+
+def check_encrypted(fields: Mapping[str, Any], document: Document) -> None:
+    """Refuse a value that is not encrypted, where `encryptedFields` has a path. Raises `WriteError` 121."""
+    for each in fields["fields"]:
+        value = exactly(document, split(each["path"]))
+        if value is MISSING or (isinstance(value, Binary) and value.subtype == _SENSITIVE):
+            continue
+        details = {
+            "operatorName": "fle2Encrypt",
+            "reason": "value was not encrypted",
+            "consideredValue": value,
+        }
+        failed = {"propertyName": each["path"], "details": [details]}
+        raise _failed_validation(
+            document,
+            {
+                "operatorName": "$jsonSchema",
+                "schemaRulesNotSatisfied": [
+                    {"operatorName": "properties", "propertiesNotSatisfied": [failed]},
+                ],
+            },
+        )
+
+
+def _failed_validation(document: Document, details: Document) -> WriteError:
+    return WriteError(
+        ErrorCode.DOCUMENT_VALIDATION_FAILURE,
+        "Document failed validation",
+        extra={"errInfo": {"failingDocumentId": document.get("_id"), "details": details}},
+    )
 
 
 def explain(name: str, condition: Any, document: Document) -> Document:

@@ -13,7 +13,7 @@ from bson import Int64
 
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.matching import SEARCHES, compile_filter, refuse_operators
-from fakeserver.storage.filters.validation import Validator
+from fakeserver.storage.filters.validation import Validator, check_encrypted
 from fakeserver.storage.plans.index_keys import is_ascending_id, is_id_key
 from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace, Query
 from fakeserver.storage.store import time_series
@@ -38,6 +38,7 @@ BUILT_IN: Final = ("admin", "config", "local")
 
 VIEWS: Final = "system.views"
 """The collection in which a database keeps the definitions of its views: the first view makes it."""
+_ENCRYPTED: Final = "encryptedFields"
 BUCKETS: Final = "system.buckets."
 """What the name of the collection begins with in which a server keeps a time series."""
 _PROFILE: Final = "system.profile"
@@ -108,7 +109,7 @@ class Collection:
     @property
     def restricts(self) -> bool:
         """Whether there are documents that it refuses."""
-        return self.validator is not None or self.kind == "timeseries"
+        return self.validator is not None or self.kind == "timeseries" or _ENCRYPTED in self.options
 
     def validate(
         self,
@@ -121,7 +122,8 @@ class Collection:
         """Refuse a document, which was `before` if it is updated, that the collection cannot hold.
 
         Raises `WriteError` 2 for a measurement without its time, and 121 where the validator does not accept
-        the document, unless `bypassing` it. `builtins` tells the values of a server's variables.
+        the document, or a field that clients encrypt is not, unless `bypassing` it. `builtins` tells the
+        values of a server's variables.
         """
         if self.kind == "timeseries":
             name = self.options["timeseries"]["timeField"]
@@ -130,6 +132,8 @@ class Collection:
                     ErrorCode.BAD_VALUE,
                     f"'{name}' must be present and contain a valid BSON UTC datetime value",
                 )
+        if _ENCRYPTED in self.options and not bypassing:
+            check_encrypted(self.options[_ENCRYPTED], document)
         if self.validator is not None and not bypassing:
             if self.validator.names_builtins:
                 self.validator.check(document, before, builtins())

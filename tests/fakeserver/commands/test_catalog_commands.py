@@ -519,6 +519,21 @@ def test_nulls_among_encrypted_fields_are_passed_over() -> None:
     assert described["options"]["encryptedFields"]["fields"] == [field]
 
 
+@pytest.mark.parametrize("plain", [None, "123-45-6789", 5, Binary(b"x")], ids=repr)
+def test_a_value_that_is_not_encrypted_is_refused_where_clients_encrypt(plain: Any) -> None:
+    server = Server()
+    fields = [{"path": path, "bsonType": "string"} for path in ("ssn", "o.x")]
+    server.run({"create": "c", "encryptedFields": {"fields": fields}})
+    server.fill("c", {"_id": 1}, {"_id": 2, "ssn": Binary(b"\x0ex", 6), "o": {"y": 1}})
+    for document in ({"ssn": plain}, {"o": {"x": plain}}):
+        reply = server.run({"insert": "c", "documents": [document]})
+        assert [each["code"] for each in reply["writeErrors"]] == [121]
+    update = {"q": {"_id": 1}, "u": {"$set": {"ssn": plain}}}
+    assert server.run({"update": "c", "updates": [update]})["writeErrors"][0]["code"] == 121
+    passing = {"insert": "c", "documents": [{"ssn": plain}], "bypassDocumentValidation": True}
+    assert server.run(passing) == {"n": 1}
+
+
 def test_collections_are_listed_by_the_stages_of_views() -> None:
     server = Server()
     server.run({"create": "v", "viewOn": "c", "pipeline": [{"$match": {"a": 1}}, {"$limit": 2}]})
