@@ -43,6 +43,14 @@ _TIMES: Final = tuple(
         "(?P<word>noon|midnight)",
     )
 )
+_WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAY: Final = re.compile(rf"({'|'.join(_WEEKDAYS)})(?:[a-z]{{3,6}})?[,.]?\s+(?=\S)", re.IGNORECASE)
+_YEAR_LAST: Final = re.compile(
+    r"(?P<date>[a-z]{3,9} \d{1,2}) (?P<time>\d{1,2}:\d{2}(?::\d{2})?(?: (?:[+-]\d{1,2}:?\d{2}|[A-Z]{3,5}))?)"
+    r" (?P<year>\d{4})",
+    re.IGNORECASE,
+)
+"""A date as C prints it: the time, and its zone, between the day and the year."""
 _INCOMPLETE: Final = re.compile(rf"(?:{_NAMED} {_ORDINAL}|[\d:.]+)", re.IGNORECASE)
 ZONE: Final = r"(?:\s*(?:(?:GMT|UTC)?[+-]\d{1,2}(?::?\d{2})?|[A-Z]{1,5}))"
 """A time zone in a text: an offset, also behind GMT, an abbreviation, or a military letter."""
@@ -75,6 +83,12 @@ def read(text: str) -> FreeDate:
     found: dt.date | None = None
     # Only spaces of ASCII, and the one that does not break, stand around a date; null bytes are passed over.
     rest = text.strip(_BLANKS)
+    weekday = _WEEKDAY.match(rest)
+    if weekday is not None:
+        rest = rest[weekday.end() :]
+    as_printed = _YEAR_LAST.fullmatch(rest)
+    if as_printed is not None:
+        rest = f"{as_printed['date']} {as_printed['year']} {as_printed['time']}"
     for pattern in _DATES:
         match = pattern.match(rest)
         if match is not None:
@@ -84,6 +98,9 @@ def read(text: str) -> FreeDate:
         if _INCOMPLETE.fullmatch(rest):
             raise _failed(f"an incomplete date/time string has been found, with elements missing: '{text}'")
         raise _broken(text)
+    if weekday is not None:
+        # A day of the week that is not that of the date is the next one.
+        found += dt.timedelta((_WEEKDAYS.index(weekday[1].lower()) - found.weekday()) % 7)
     rest = rest.lstrip()
     rest = rest[1:] if rest[:1] in {"T", "t", ","} and rest[1:2].isdigit() else rest
     clock, rest = _time(rest.lstrip(), text)
