@@ -43,7 +43,7 @@ from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, check_inner_db, first_argument
 from fakeserver.profile import WIRE_60, WIRE_80, WIRE_90
 from fakeserver.storage.plans.bounds import conjuncts, parsed
-from fakeserver.storage.plans.index_keys import is_ordered
+from fakeserver.storage.plans.index_keys import is_ordered, is_wildcard
 from fakeserver.storage.plans.search_rules import is_served_by, metadata_of_pipeline
 from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.lookup import DOCUMENTS
@@ -196,7 +196,8 @@ def described(
     # No other verbosity changes data either: an explained write finds its documents and leaves them.
     run = verbosity != "queryPlanner"
     explanation = ctx.catalog.engine.explain(source, query, run=run)
-    cursor = _cursor(ctx, source, statement, query, explanation, run=run)
+    all_plans = verbosity == "allPlansExecution"
+    cursor = _cursor(ctx, source, statement, query, explanation, run=run, all_plans=all_plans)
     around = _surroundings(ctx, ns, command, name)
     if statement.stages:
         stages = [{"$cursor": cursor}, *({**stage} for stage in statement.stages)]
@@ -274,6 +275,7 @@ def _cursor(
     explanation: Explanation,
     *,
     run: bool,
+    all_plans: bool = False,
 ) -> Document:
     release = ctx.node.profile.max_wire_version
     explained = ExplainedCommand(
@@ -296,7 +298,7 @@ def _cursor(
             "maxIndexedAndSolutionsReached": False,
             "maxScansToExplodeReached": False,
             "winningPlan": {"isCached": False, **winning},
-            "rejectedPlans": [],
+            "rejectedPlans": [tree(explained, other) for other in explanation.others],
         }
     }
     if run:
@@ -308,7 +310,35 @@ def _cursor(
             "totalDocsExamined": explanation.documents,
             "executionStages": tree(explained, explanation, counted=True),
         }
+    if all_plans:
+        shown["executionStats"]["allPlansExecution"] = [
+            tried(explained, each, place)
+            for place, each in enumerate((explanation, *explanation.others))
+            if explanation.others
+        ]
     return shown
+
+
+_TRIED: Final = 101
+"""The documents that a candidate finds at most before one is chosen."""
+
+
+def tried(command: ExplainedCommand, explanation: Explanation, place: int) -> Document:
+    """Return what a candidate came to while it was tried; the one that was chosen has the best score."""
+    returned = min(explanation.returned, _TRIED)
+    return {
+        "nReturned": returned,
+        "executionTimeMillisEstimate": 0,
+        "totalKeysExamined": min(explanation.keys, _TRIED),
+        "totalDocsExamined": min(explanation.documents, _TRIED),
+        "score": score_of(place),
+        "executionStages": tree(command, explanation, counted=True),
+    }
+
+
+def score_of(place: int) -> float:
+    """Return the score of a candidate by its place."""
+    return 2.0002 if not place else 1.0002
 
 
 # The stages of a plan as explain shows them, made from the engine's explanation.
@@ -471,19 +501,20 @@ def _search(query: Query, explanation: Explanation) -> Document:
 def _index(explanation: Explanation) -> Document:
     index = explanation.index
     assert index is not None
+    pattern = index.key if explanation.pattern is None else explanation.pattern
     shown = {
-        "keyPattern": dict(index.key),
+        "keyPattern": dict(pattern),
         "indexName": index.name,
         "isMultiKey": bool(explanation.arrays),
         "multiKeyPaths": {
-            name: [each for each in prefixes(name) if each in explanation.arrays] for name in index.key
+            name: [each for each in prefixes(name) if each in explanation.arrays] for name in pattern
         },
         "isUnique": index.unique,
         "isSparse": index.sparse,
         "isPartial": "partialFilterExpression" in index.document,
         "indexVersion": index.document.get("v", 2),
     }
-    if not is_ordered(index):
+    if not is_ordered(index) and not is_wildcard(index.key):
         del shown["multiKeyPaths"]
     return shown
 

@@ -10,14 +10,17 @@ alone. `setQuerySettings` keeps settings for the shape of a find, a distinct or 
 example or by its hash, and merges them with those of before; `$querySettings` shows them,
 `removeQuerySettings` forgets them. Queries whose shape is set to `reject` are refused (411), which explain
 does not do. A standalone has none (20), and none are for internal databases (8584900), collections of the
-system (8584901) and a lookup by `_id` (7746606).
+system (8584901) and a lookup by `_id` (7746606). A query that several indexes could serve leaves its plan in
+the cache: `$planCacheStats` shows it, at first inactive, and planCacheClear forgets the plans of a shape, or
+all, as does a change of indexes.
 
 Versions: The same in every release; query settings are there since 8.0.
 
-Not modelled: There are no cached plans: planCacheClear checks its arguments, `$planCacheStats` has no
-entries. Index filters belong to the deployment, not to the member that was asked. They decide the plans of
-find, count, distinct and of all that explain shows; other commands give the same results by whatever index.
-The index hints and the framework of query settings are kept and shown, and choose no plan.
+Not modelled: No query is planned from the cache: each chooses its plan anew, which is the same for the same
+data. The figures of a cached plan are those of now. Index filters belong to the deployment, not to the member
+that was asked. They decide the plans of find, count, distinct and of all that explain shows; other commands
+give the same results by whatever index. The index hints and the framework of query settings are kept and
+shown, and choose no plan.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.sorting import check_sort
 from fakeserver.storage.values.types import is_number
+from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -60,10 +64,16 @@ _NESTED: Final = ("$and", "$or", "$nor")
 
 @table.command("planCacheClear", kind="read", on_secondaries=True, fields=_FIELDS)
 def plan_cache_clear(ctx: CommandContext, command: dict[str, Any]) -> Reply:
-    """Forget cached plans, of which there are none."""
+    """Forget the plans of a shape, or all of a collection."""
     collection = _collection(ctx, command)
-    if collection is not None:
-        _asked(command, collection)
+    if collection is None:
+        return {}
+    asked = _asked(command, collection)
+    plans = ctx.catalog.engine.plan_cache(collection.ns).plans
+    for name, each in interruptible(list(plans.items())):
+        query = each.query
+        if asked in (None, key_of(query.filter, query.sort, query.projection, query.collation)):
+            plans.pop(name, None)
     return {}
 
 

@@ -87,6 +87,11 @@ class Interval(NamedTuple):
         """Whether one value lies in it."""
         return self.low == self.high
 
+    def holds(self, part: Key) -> bool:
+        """Return whether a part of a key lies in it."""
+        above = self.low < part or (self.low_included and self.low == part)
+        return above and (part < self.high or (self.high_included and self.high == part))
+
     def printed(self, direction: int) -> str:
         """Return it as `explain` prints it for a scan in a direction."""
         low, high = (each if isinstance(each, End) else show(each) for each in self.ends)

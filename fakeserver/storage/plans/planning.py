@@ -33,6 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fakeserver.storage.expressions.type_operators import hashed
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.plans.bounds import (
     Clause,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
     from fakeserver.storage.plans.bounds import Interval
     from fakeserver.storage.plans.indexes import OrderedIndex
+    from fakeserver.storage.plans.special_indexes import Service
     from fakeserver.storage.port.engine import Document, IndexSpec, Query
     from fakeserver.storage.values.rows import Key
 
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
 
 
 _NATURAL: Final = "$natural"
+_PATH: Final = "$_path"
+"""The field of a wildcard index's keys that names what the next one holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,8 @@ class Plan:
     `bounds` are those of each field of the index, None for all, and `used` the clauses that they are made of.
     `pin` is the value that its first field must hold, where its holders are looked up; `span` the range of
     keys that `min` and `max` give. `is_sorted` says that documents come in the order that the query asks for.
-    `branches` are the plans of an `$or`, which has no index of its own, with the filter of each.
+    `branches` are the plans of an `$or`, which has no index of its own, with the filter of each. `service` is
+    what an index does that holds no values in order. `rivals` is the number of plans that were possible.
     """
 
     index: OrderedIndex | None = None
@@ -86,6 +91,8 @@ class Plan:
     span: tuple[Key, Key] | None = None
     backwards: bool = False
     is_sorted: bool = False
+    service: Service | None = None
+    rivals: int = 1
 
     @property
     def is_scan(self) -> bool:
@@ -222,7 +229,7 @@ def _plan(
         if is_relevant(each, index.maker.fold, strings=strings or (same and each.name in _EQUALITIES))
     ]
     may_sort = bool(wanted.sort) and strings
-    if not forced and not ((relevant or may_sort) and _holds_all(index.spec, wanted.conditions)):
+    if not forced and not ((relevant or may_sort) and holds_all(index.spec, wanted.conditions)):
         return None
     pin = next((each for each in on_first if is_pin(each)), None) if wanted.collation is None else None
     compound = len(index.spec.key) > 1
@@ -237,7 +244,7 @@ def _plan(
     return plan if forced or relevant or plan.is_sorted else None
 
 
-def _holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
+def holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
     """Return whether an index, also a sparse or partial one, holds every match of the conditions."""
     if spec.sparse and not any(each.path in spec.key and excludes_missing(each) for each in conditions):
         return False
@@ -368,6 +375,13 @@ def residue(plan: Plan, wanted: Mapping[str, Any]) -> Residue:
     return Residue(_all_of(of_key), _all_of(of_document))
 
 
+def as_filter(parts: Iterable[Clause | Document]) -> Document:
+    """Return a filter of which these are the parts."""
+    return _all_of(
+        [{each.path: {each.name: each.value}} if isinstance(each, Clause) else each for each in parts]
+    )
+
+
 def _all_of(conditions: list[Document]) -> Document:
     return {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), {})
 
@@ -417,10 +431,32 @@ def any_of(query: Query, best: Callable[[Query], Plan | None]) -> Plan | None:
 
 
 def index_key(document: Document, plan: Plan) -> Document:
-    """Return the fields of a document that a plan's index holds, by their paths: what `returnKey` shows."""
-    names = () if plan.spec is None else tuple(plan.spec.key)
-    found = {name: exactly(document, split(name)) for name in names}
-    return {name: None if value is MISSING else value for name, value in found.items()}
+    """Return the key of a document that a plan has read, by its paths: what `returnKey` shows."""
+    index = plan.index
+    if index is None:
+        return {}
+    key = index.spec.key if plan.service is None else plan.service.pattern
+    values: tuple[Any, ...] = tuple(exactly(document, split(name)) for name in key)
+    if plan.service is None and (index.multikey or any(isinstance(value, list) for value in values)):
+        values = _key_within(document, plan, index)
+    found = {name: None if value is MISSING else value for name, value in zip(key, values, strict=True)}
+    if plan.service is not None and _PATH in key:
+        found[_PATH] = plan.service.clause.path
+    hashes = {name: hashed(found[name]) for name, kind in key.items() if kind == "hashed"}
+    return {**found, **hashes}
+
+
+def _key_within(document: Document, plan: Plan, index: OrderedIndex) -> tuple[Any, ...]:
+    """Return the values of the first of a document's keys that lies within a plan's bounds."""
+    keys = sorted(index.maker.keys(document).items(), key=lambda each: each[0], reverse=plan.backwards)
+    for _key, values in keys:
+        parts = [part_of(value, index.maker.fold) for value in values]
+        if all(
+            allowed is None or any(each.holds(part) for each in allowed)
+            for part, allowed in zip(parts, plan.bounds, strict=False)
+        ):
+            return values
+    return keys[0][1] if keys else (MISSING,) * len(index.spec.key)
 
 
 def keyed(document: Document, plan: Plan) -> Document:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from bson import ObjectId, Timestamp
 
+    from fakeserver.storage.plans.plan_cache import PlanCache
     from fakeserver.storage.scripts.javascript import ScriptReply
     from fakeserver.storage.values.metadata import QueryMetadata
     from mongowire.ports import Rng
@@ -185,10 +186,11 @@ class Capped:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The number of documents in a collection, and their bytes as BSON."""
+    """The number of documents in a collection, their bytes as BSON, and the buckets of a time series."""
 
     count: int = 0
     size: int = 0
+    buckets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Explanation:
     of the filter; `covers` says that no document is read, `is_sorted` that nothing has to be sorted.
     `arrays` are the paths at which arrays have led to keys. `branches` explain the plans of an `$or`.
     `returned`, `keys` and `documents` count what was returned and examined, where the query was run.
+    `pattern` is the key that is shown of a wildcard index, and `others` explain the plans that have lost.
     """
 
     exists: bool = True
@@ -213,6 +216,8 @@ class Explanation:
     of_document: Document = field(default_factory=dict)
     covers: bool = False
     branches: tuple[Explanation, ...] = ()
+    pattern: Mapping[str, Any] | None = None
+    others: tuple[Explanation, ...] = ()
     returned: int = 0
     keys: int = 0
     documents: int = 0
@@ -253,6 +258,10 @@ class StorageEngine(Protocol):
 
     def equal(self, ns: Namespace, path: str, value: Any) -> list[Document] | None:
         """Return the engine's own documents that hold a scalar, None where no index finds them by itself."""
+        ...
+
+    def plan_cache(self, ns: Namespace) -> PlanCache:
+        """Return the plans that a collection remembers."""
         ...
 
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:

@@ -19,6 +19,7 @@ from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.plans.index_scan import positions, slices
 from fakeserver.storage.plans.indexes import OrderedIndex, UniqueIndex, ValueIndex, check_of
+from fakeserver.storage.plans.plan_cache import PlanCache
 from fakeserver.storage.plans.planning import (
     SCAN,
     Plan,
@@ -30,6 +31,7 @@ from fakeserver.storage.plans.planning import (
     residue,
 )
 from fakeserver.storage.plans.search_rules import is_served_by
+from fakeserver.storage.plans.special_indexes import special_plan
 from fakeserver.storage.port.engine import IndexSpec, Query
 from fakeserver.storage.values.types import MISSING, OWN_IDENTITY, identity
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, ItemsView, Iterable, Iterator, Mapping
 
     from fakeserver.storage.plans.indexes import Check, Entry
+    from fakeserver.storage.plans.special_indexes import Service
     from fakeserver.storage.port.engine import Capped, Document, Namespace
     from fakeserver.storage.store.time_series import Buckets
     from fakeserver.storage.values.stored import Stored
@@ -160,6 +163,7 @@ class CollectionState:
     next_record: int = 1
     size: int = 0
     shared: bool = False
+    cached: PlanCache = field(default_factory=PlanCache)
     readers: int = 0
     """Commands that read it just now; one that gave way to a write goes on in what it began with."""
 
@@ -246,10 +250,36 @@ class CollectionState:
         for name, index in self.ordered.items():
             if not index.is_ordered and is_served_by(wanted, index.spec) and _may_use(query, name):
                 return Plan(index)
-        return self._best(query) or SCAN
+        best = self._best(query)
+        if best is not None:
+            return best
+        special = [
+            index for name, index in self.ordered.items() if not index.is_ordered and _may_use(query, name)
+        ]
+        return (special_plan(query, special) if special else None) or SCAN
+
+    def rivals(self, query: Query, plan: Plan) -> list[str]:
+        """Return the indexes by which a query might have been run instead, as a plan says that there are."""
+        if plan.rivals == 1 or query.hint:
+            return []
+        found = [each.spec.name for each in self._candidates(query) if each.spec is not None]
+        return [name for name in found if plan.spec is None or name != plan.spec.name]
+
+    def remember(self, query: Query, plan: Plan) -> None:
+        """Keep the plan of a query that is about to run, where it was not the only one."""
+        if plan.rivals > 1 and plan.spec is not None:
+            self.cached.note(query, plan.spec.name, self._count(plan))
 
     def _best(self, query: Query) -> Plan | None:
         """Return the plan with the fewest keys, None for a scan of the collection."""
+        found = self._candidates(query)
+        if len(found) > 1:
+            best = min(found, key=lambda plan: (self._count(plan), bool(query.sort) and not plan.is_sorted))
+            return replace(best, rivals=len(found))
+        return found[0] if found else None
+
+    def _candidates(self, query: Query) -> list[Plan]:
+        """Return the plans by indexes that hold values in order."""
         wanted = query.filter
         every = bool(query.sort) or "$and" in wanted or "$or" in wanted
         found = plans(
@@ -264,9 +294,7 @@ class CollectionState:
         by_branches = any_of(query, self._best) if every and ("$or" in wanted or "$and" in wanted) else None
         if by_branches is not None:
             found.append(by_branches)
-        if len(found) > 1:
-            return min(found, key=lambda plan: (self._count(plan), bool(query.sort) and not plan.is_sorted))
-        return found[0] if found else None
+        return found
 
     def _hinted(self, hint: Any) -> OrderedIndex | None:
         for name, index in self.ordered.items():
@@ -318,6 +346,8 @@ class CollectionState:
 
         With `examined` what is read is counted there; a document that a key keeps out is not read.
         """
+        if plan.service is not None:
+            return self._served(plan, plan.service, examined)
         if plan.index is not None:
             plan.index.usage.ops += examined is None
             return self._fetched(plan, query, examined)
@@ -327,6 +357,23 @@ class CollectionState:
             reversed(self.documents.items()) if plan.backwards else self.items()
         )
         return iter(pairs) if examined is None else _counted(pairs, examined)
+
+    def _served(
+        self, plan: Plan, service: Service, examined: Examined | None
+    ) -> Iterator[tuple[Hashable, Document]]:
+        """Yield all documents, of which an index without keys here would name those of its condition."""
+        if examined is None:
+            assert plan.index is not None
+            plan.index.usage.ops += 1
+            yield from self.items()
+            return
+        path, name, value = service.clause
+        is_named = compile_filter({path: {name: value}})
+        for key, document in self.items():
+            if is_named(document):
+                examined.keys += 1
+                examined.documents += 1
+                yield key, document
 
     def _of_branches(self, plan: Plan, examined: Examined | None) -> Iterator[tuple[Hashable, Document]]:
         seen: set[Hashable] = set()
@@ -426,6 +473,7 @@ class CollectionState:
         """Let documents share an `_id`: there is no index of it."""
         self.unique_ids = False
         self.ordered.pop(_ID, None)
+        self.cached = PlanCache()
 
     def check(self, key: Hashable, document: Document) -> None:
         """Refuse a document that an index cannot hold. Raises `WriteError`."""
@@ -438,6 +486,7 @@ class CollectionState:
         """Enforce an index that was built of all documents, and look values up in it."""
         name = build.spec.name
         self.ordered[name] = build.ordered
+        self.cached = PlanCache()
         if build.check is not None:
             self.checks[name] = build.check
         if build.unique is not None:
@@ -451,6 +500,7 @@ class CollectionState:
         self.unique.pop(name, None)
         self.by_value.pop(name, None)
         self.ordered.pop(name, None)
+        self.cached = PlanCache()
         self.checks.pop(name, None)
         self.lookups = self._lookups()
 

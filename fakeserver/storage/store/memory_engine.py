@@ -36,10 +36,19 @@ from bson import MaxKey, MinKey
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter, equalities, refuse_expr
-from fakeserver.storage.plans.bounds import End
+from fakeserver.storage.plans.bounds import End, conjuncts
 from fakeserver.storage.plans.index_keys import sign_of
 from fakeserver.storage.plans.indexes import duplicate_key
-from fakeserver.storage.plans.planning import SCAN, covers, index_key, keyed, may_be_covered, residue
+from fakeserver.storage.plans.plan_cache import PlanCache
+from fakeserver.storage.plans.planning import (
+    SCAN,
+    as_filter,
+    covers,
+    index_key,
+    keyed,
+    may_be_covered,
+    residue,
+)
 from fakeserver.storage.plans.search_rules import check_searches, metadata_of, metadata_of_pipeline
 from fakeserver.storage.port.engine import (
     Changed,
@@ -51,7 +60,7 @@ from fakeserver.storage.port.engine import (
     Stats,
     UpdateResult,
 )
-from fakeserver.storage.stages.pipeline_stages import compile_pipeline
+from fakeserver.storage.stages.pipeline_stages import INDEX_KEY, compile_pipeline
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.store import scanning as scan
 from fakeserver.storage.store.collection_state import CollectionState, Examined, build_index, check_record_id
@@ -202,6 +211,10 @@ class MemoryEngine:
         """Return what the pipeline makes of the collection, or of `documents`."""
         match = pipeline[0].get("$match", {}) if pipeline else {}
         scope = self._scope(options, metadata_of_pipeline(pipeline))
+        read = self._collections.get(ns) if documents is None else None
+        if read is not None and read.unique_ids:
+            key_of = scan.index_key_reader(read, pipeline, options)
+            scope = scope._replace(meta={**scope.meta, INDEX_KEY: key_of})
         run = compile_pipeline(pipeline, scope)
         if documents is None:
             if scope.metadata is not None:
@@ -243,6 +256,10 @@ class MemoryEngine:
             return Explanation(exists=False)
         plan = collection.plan(query)
         explanation = explained(collection, plan, query)
+        others = tuple(
+            self.explain(ns, query._replace(hint=name), run=run) for name in collection.rivals(query, plan)
+        )
+        explanation = replace(explanation, others=others)
         if not run:
             return explanation
         examined = Examined()
@@ -259,6 +276,11 @@ class MemoryEngine:
             documents=examined.documents,
         )
 
+    def plan_cache(self, ns: Namespace) -> PlanCache:
+        """Return the plans that a collection remembers."""
+        collection = self._collections.get(ns)
+        return PlanCache() if collection is None else collection.cached
+
     def usage(self, ns: Namespace) -> Mapping[str, int]:
         """Return how often each index has been read."""
         collection = self._collections.get(ns)
@@ -267,7 +289,10 @@ class MemoryEngine:
     def stats(self, ns: Namespace) -> Stats:
         """Return the number of documents and their bytes."""
         collection = self._collections.get(ns)
-        return Stats() if collection is None else Stats(len(collection.documents), collection.size)
+        if collection is None:
+            return Stats()
+        made = 0 if collection.buckets is None else collection.buckets.made
+        return Stats(len(collection.documents), collection.size, made)
 
     def drop(self, ns: Namespace) -> bool:
         """Forget the collection; return whether it was there."""
@@ -546,6 +571,16 @@ def explained(collection: CollectionState, plan: Plan, query: Query) -> Explanat
             is_sorted=plan.is_sorted,
             branches=branches,
             of_document=_without_or(left.of_document) if branches else left.of_document,
+        )
+    service = plan.service
+    if service is not None:
+        rest = [each for each in conjuncts(query.filter) if not service.is_exact or each != service.clause]
+        return Explanation(
+            index=plan.spec,
+            bounds=service.bounds,
+            pattern=service.pattern,
+            arrays=plan.index.arrays,
+            of_document=as_filter(rest),
         )
     if plan.index.is_ordered:
         collection.prepare(plan.index)  # only then is it known whether it is multikey

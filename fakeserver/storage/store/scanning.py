@@ -64,6 +64,8 @@ def _scan(
     if collection is None:
         return []
     plan = collection.plan(query)
+    if examined is None and plan.rivals > 1:
+        collection.remember(query, plan)
     pairs = interruptible(collection.read(plan, query, examined))
     matching = (pair for pair in pairs if predicate(pair[1]))
     sort = query.sort
@@ -123,14 +125,32 @@ def metadata(
         assert collection is not None
         if not plans:
             plans.append(collection.plan(query))
-        index = plans[0].index
-        return MISSING if index is None or not index.is_ordered else index_key(document, plans[0])
+        return index_key(document, plans[0]) if _has_keys(plans[0]) else MISSING
 
     sort = query.sort
     known: dict[str, Callable[[Document], Any]] = {"recordId": record_id, "indexKey": index_key_of}
     if sort:
         known["sortKey"] = lambda document: key_values(document, sort, scope.fold)
     return known
+
+
+def index_key_reader(
+    collection: CollectionState, pipeline: Sequence[Mapping[str, Any]], options: Query
+) -> Callable[[Document], Any]:
+    """Return the function that knows the key by which a pipeline has read a document, known by its `_id`."""
+    plans: list[Plan] = []
+
+    def index_key_of(document: Document) -> Any:
+        if not plans:
+            plans.append(collection.plan(reading(pipeline, options)))
+        stored = collection.documents.get(identity(document["_id"])) if "_id" in document else None
+        return MISSING if stored is None or not _has_keys(plans[0]) else index_key(stored, plans[0])
+
+    return index_key_of
+
+
+def _has_keys(plan: Plan) -> bool:
+    return plan.index is not None and (plan.index.is_ordered or plan.service is not None)
 
 
 def read_for(
@@ -144,6 +164,8 @@ def read_for(
     plan = collection.plan(wanted)
     if plan.is_scan and not plan.backwards:
         return list(collection.documents.values())
+    if plan.rivals > 1:
+        collection.remember(wanted, plan)
     collection.readers += 1
     try:
         pairs = collection.read(plan, wanted)
