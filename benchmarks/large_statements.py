@@ -25,7 +25,9 @@ def stage_cases(size: int) -> Iterator[Case]:
             yield Case("stage", name, f"{source} {number}", {**command, **database})
 
 
-_OF_SERVERS: Final = frozenset({"$currentOp", "$listSessions", "$listLocalSessions", "$queryStats"})
+_OF_SERVERS: Final = frozenset(
+    {"$currentOp", "$listSessions", "$listLocalSessions", "$listSampledQueries", "$queryStats"}
+)
 
 
 def _stages(size: int) -> dict[str, tuple[Any, list[Any]]]:
@@ -95,6 +97,7 @@ def _stages(size: int) -> dict[str, tuple[Any, list[Any]]]:
         "$currentOp": (1, [{}]),
         "$indexStats": ("many", [{}]),
         "$listLocalSessions": (1, [{}]),
+        "$listSampledQueries": (1, [{}, {"namespace": "x" * size}]),
         "$queryStats": (1, [{}]),
         "$planCacheStats": ("many", [{}]),
         "$out": ("many", ["made"]),

@@ -35,6 +35,20 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 _LOCKS: Final[Mapping[str, str]] = {"read": "readLock", "write": "writeLock"}
 
+_LATENCIES: Final = ("reads", "writes", "commands", "transactions")
+_HALF_STEPS: Final = 2048
+"""The microseconds from which on a histogram has a bound between two powers of two."""
+
+
+def _least(micros: int) -> int:
+    """Return the lower bound of a histogram's row."""
+    if micros <= 1:
+        return 0
+    power = 1 << (micros.bit_length() - 1)
+    between = power + power // 2
+    return between if power >= _HALF_STEPS and micros >= between else power
+
+
 Usage: TypeAlias = "dict[tuple[str, str], list[float]]"
 """The number of commands and their seconds, by the kind and the name of a command."""
 
@@ -130,6 +144,29 @@ class Counters:
             for each in ("total", _LOCKS[kind], _KINDS.get(command, "commands")):
                 shown[each] = {field: Int64(shown[each][field] + number) for field, number in used.items()}
         return shown
+
+    def latencies(self, db: str, name: str, *, histograms: bool) -> dict[str, Any]:
+        """Return the latencies of a collection, as `$collStats` has them.
+
+        A histogram counts the commands of a name by their mean, in its smallest number of microseconds.
+        """
+        shown: dict[str, dict[str, int]] = {each: {"latency": 0, "ops": 0} for each in _LATENCIES}
+        rows: dict[str, Counter[int]] = {each: Counter() for each in _LATENCIES}
+        for (kind, _command), (count, seconds) in self.usage.get((db, name), {}).items():
+            total = max(int(seconds * 1e6), int(count))
+            shown[f"{kind}s"]["latency"] += total
+            shown[f"{kind}s"]["ops"] += int(count)
+            rows[f"{kind}s"][_least(total // int(count))] += int(count)
+        found: dict[str, Any] = {}
+        for each, numbers in shown.items():
+            found[each] = {field: Int64(number) for field, number in numbers.items()}
+            found[each]["queryableEncryptionLatencyMicros"] = Int64(0)
+            if histograms:
+                found[each]["histogram"] = [
+                    {"micros": Int64(least), "count": Int64(count)}
+                    for least, count in sorted(rows[each].items())
+                ]
+        return found
 
     def count_failure(self, name: str) -> None:
         """Count a command that ran and failed."""

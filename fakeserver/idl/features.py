@@ -20,7 +20,7 @@ from fakeserver.idl.fields import (
     Fields,
     type_name,
 )
-from fakeserver.profile import WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82
+from fakeserver.profile import WIRE_42, WIRE_44, WIRE_50, WIRE_60, WIRE_70, WIRE_80, WIRE_82, WIRE_90
 from fakeserver.storage.values.printing import show, show_document
 from mongowire.codes import ErrorCode
 
@@ -153,7 +153,11 @@ STAGES: Final[Mapping[str, int]] = {
     "$changeStreamSplitLargeEvent": WIRE_60,  # 7.0, 6.0.9
     "$listSearchIndexes": WIRE_60,  # 7.0, 6.0.7
     "$vectorSearch": WIRE_60,  # 7.0.2, 6.0.11
+    "$listSampledQueries": WIRE_70,
+    "$shardedDataDistribution": WIRE_60,
     "$rankFusion": WIRE_80,
+    "$score": WIRE_82,
+    "$scoreFusion": WIRE_82,
     "$querySettings": WIRE_80,
     "$queryStats": WIRE_80,
     "$listClusterCatalog": WIRE_80,
@@ -169,6 +173,13 @@ EXPRESSIONS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("$tsIncrement", "$tsSecond"), WIRE_60),
     **dict.fromkeys(("$bitAnd", "$bitNot", "$bitOr", "$bitXor", "$median", "$percentile"), WIRE_70),
     "$toUUID": WIRE_80,
+    "$sigmoid": WIRE_82,  # 8.1
+    **dict.fromkeys(
+        ("$encStrContains", "$encStrEndsWith", "$encStrNormalizedEq", "$encStrStartsWith"), WIRE_82
+    ),
+    **dict.fromkeys(("$createObjectId", "$createUUID", "$hash", "$hexHash", "$subtype"), WIRE_90),  # 8.3
+    **dict.fromkeys(("$deserializeEJSON", "$serializeEJSON", "$toArray", "$toObject"), WIRE_90),
+    **dict.fromkeys(("$similarityCosine", "$similarityDotProduct", "$similarityEuclidean"), WIRE_90),
 }
 """Expressions."""
 

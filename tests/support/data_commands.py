@@ -167,9 +167,9 @@ class Server:
             now=self.clock.now(),
             catalog=self.catalog,
             cursors=self.cursors,
-            request=cast("Any", SimpleNamespace(
-                    has_autocommit=False, execution=Execution(), deadline=None, body=b""
-                )),
+            request=cast(
+                "Any", SimpleNamespace(has_autocommit=False, execution=Execution(), deadline=None, body=b"")
+            ),
             session_id=session,
             statements=statements,
         )

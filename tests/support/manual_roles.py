@@ -47,8 +47,8 @@ _user_admin = {OWN: _USER_ADMIN}
 _monitor = {
     "cluster": (
         "connPoolStats getCmdLineOpts getDefaultRWConcern getLog getParameter getShardMap hostInfo inprog"
-        " listDatabases listSessions listShards netstat replSetGetConfig replSetGetStatus serverStatus"
-        " shardingState top useUUID"
+        " listDatabases listSampledQueries listSessions listShards netstat replSetGetConfig"
+        " replSetGetStatus serverStatus shardingState top useUUID"
     ),
     "*": _MONITORED,
     "config": f"{_MONITORED} {_READ}",

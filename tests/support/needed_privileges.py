@@ -122,6 +122,10 @@ NEEDED: Final[dict[str, tuple[Shape, ...]]] = {
         _aggregate("indexStats@c", {"$indexStats": {}}),
         _aggregate("planCacheRead@c", {"$planCacheStats": {}}),
         _aggregate("listSearchIndexes@c", {"$listSearchIndexes": {}}),
+        _aggregate("listSampledQueries@cluster", {"$listSampledQueries": {}}, on=1),
+        _aggregate(
+            "find@c find@d collStats@d", {"$unionWith": {"coll": "d", "pipeline": [{"$collStats": {}}]}}
+        ),
         _aggregate("find@c changeStream@c", {"$changeStream": {}}),
         _aggregate("find@. changeStream@.", {"$changeStream": {}}, on=1),
         _aggregate("", {"$documents": []}, on=1),

@@ -8,9 +8,10 @@ it was dropped, and the time of their handlers, at least a microsecond each.
 
 Versions: The same in every release.
 
-Not modelled: The sizes on disk of collections and indexes are estimates. There are no sections of the storage
-engine (`wiredTiger`, `indexDetails`), no files, and on a mongos no rows for each shard. `repair`,
-`checkBSONConformance` and `fixMultikey` find nothing to do; there is no free space.
+Not modelled: Of the buckets of a time series only their number is counted. The sizes on disk of collections
+and indexes are estimates. There are no sections of the storage engine (`wiredTiger`, `indexDetails`), no
+files, and on a mongos no rows for each shard. `repair`, `checkBSONConformance` and `fixMultikey` find nothing
+to do; there is no free space.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
 from fakeserver.idl.command_table import CommandTable, Reply
 from fakeserver.idl.fields import Field, Fields, truth
-from fakeserver.storage.store.catalog import not_on_view
+from fakeserver.storage.store.catalog import BUCKETS, not_on_view
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.storage.port.engine import Document, Namespace
+    from fakeserver.storage.port.engine import Document, Namespace, Stats
 
 table = CommandTable()
 
@@ -60,8 +61,13 @@ def collection_stats(ctx: CommandContext, ns: Namespace, *, scale: float = 1) ->
         return {**empty, "totalIndexSize": 0, "indexDetails": {}, "indexSizes": {}, "scaleFactor": unit}
     sizes = {name: storage_bytes(stats.count) // unit for name in collection.indexes}
     storage = storage_bytes(stats.size)
-    found: Document = {"size": stats.size // unit, "count": stats.count, "numOrphanDocs": 0}
-    if stats.count:
+    found: Document = {"size": stats.size // unit}
+    if collection.kind == "timeseries":
+        found["timeseries"] = _series_stats(ns, stats)
+    else:
+        found["count"] = stats.count
+    found["numOrphanDocs"] = 0
+    if stats.count and collection.kind != "timeseries":
         found["avgObjSize"] = stats.size // stats.count
     found |= {"storageSize": storage // unit, "freeStorageSize": 0, "capped": collection.is_capped}
     if collection.is_capped:
@@ -76,6 +82,33 @@ def collection_stats(ctx: CommandContext, ns: Namespace, *, scale: float = 1) ->
         "indexSizes": sizes,
         "scaleFactor": unit,
     }
+
+
+_BUCKETS_CLOSED: Final = (
+    *("Count", "SchemaChange", "Size", "TimeForward", "TimeBackward", "MemoryThreshold", "CachePressure"),
+)
+
+
+def _series_stats(ns: Namespace, stats: Stats) -> Document:
+    """Return what a server tells of the buckets of a time series: they have no size that is scaled."""
+    series: Document = {
+        "bucketsNs": f"{ns.db}.{BUCKETS}{ns.collection}",
+        "bucketCount": stats.buckets,
+        "numBucketInserts": stats.buckets,
+        "numBucketUpdates": max(stats.count - stats.buckets, 0),
+        "numBucketsOpenedDueToMetadata": stats.buckets,
+    }
+    series |= {f"numBucketsClosedDueTo{reason}": 0 for reason in _BUCKETS_CLOSED}
+    series |= {"numCommits": stats.count, "numMeasurementsGroupCommitted": 0, "numWaits": 0}
+    series["numMeasurementsCommitted"] = stats.count
+    if stats.count:
+        series["avgNumMeasurementsPerCommit"] = 1
+    counted: Document = {
+        name: value if name == "bucketsNs" else Int64(value) for name, value in series.items()
+    }
+    if stats.buckets:
+        counted["avgBucketSize"] = stats.size // stats.buckets
+    return counted
 
 
 @table.command(

@@ -146,6 +146,8 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
         if names and names[-1] in output_stages.NAMES
         else None
     )
+    if any(each in names for each in ("$lookup", "$unionWith")):
+        pipeline = [*source_stages.with_documents(ctx, ctx.db, pipeline)]
     try:
         # All results exist before the first is written: what a pipeline reads of its own target is unchanged.
         documents = run(ctx, ns, request, pipeline if output is None else pipeline[:-1])

@@ -2,10 +2,10 @@
 
 `$documents`, `$collStats`, `$indexStats`, `$currentOp`, `$listSessions`, `$listLocalSessions`,
 `$planCacheStats`, `$querySettings`, `$queryStats`, `$listSearchIndexes`, `$shardedDataDistribution`,
-`$listClusterCatalog`. The tables at the end say which of them run on a database instead of a collection,
-which take only the local read concern, and which are outside API version 1. Not modelled: latencies, scans,
-settings of queries and cached plans, which are all zero or empty; the sessions of other servers, because all
-servers know of all sessions.
+`$listClusterCatalog`, `$listSampledQueries`. The tables at the end say which of them run on a database
+instead of a collection, which take only the local read concern, and which are outside API version 1.
+Those of a collection may begin a pipeline within a stage. Not modelled: scans and sampled queries, which are
+all zero or empty; the sessions of other servers, because all servers know of all sessions.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fakeserver.commands.administration.operations import current_operations
 from fakeserver.commands.catalog.collections import described_collections
 from fakeserver.commands.catalog.statistics import collection_stats
 from fakeserver.commands.queries.plan_cache import debug_shape, settings_of_shapes
+from fakeserver.commands.queries.plan_cache_stats import cached_plans
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of
@@ -32,7 +33,7 @@ from fakeserver.storage.values.types import INT32_MAX, copy_value, is_object, ty
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.commands.context import CommandContext
     from fakeserver.storage.port.engine import Document
@@ -84,16 +85,15 @@ def _collection_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
     if config is not None:
         found["shard"] = config.home_of(ns.db).name
     if "latencyStats" in argument:
-        idle: Document = {"latency": Int64(0), "ops": Int64(0), "queryableEncryptionLatencyMicros": Int64(0)}
-        if argument["latencyStats"].get("histograms"):
-            idle["histogram"] = []
-        names = ("reads", "writes", "commands", "transactions")
-        found["latencyStats"] = {name: dict(idle) for name in names}
+        histograms = argument["latencyStats"].get("histograms", False)
+        found["latencyStats"] = ctx.node.counters.latencies(ns.db, ns.collection, histograms=histograms)
     if "storageStats" in argument:
         scale = min(argument["storageStats"].get("scale", 1), INT32_MAX)
         found["storageStats"] = collection_stats(ctx, source, scale=scale)
     if "count" in argument:
-        found["count"] = ctx.catalog.engine.stats(source).count
+        stats = ctx.catalog.engine.stats(source)
+        is_series = named is not None and named.kind == "timeseries"
+        found["count"] = stats.buckets if is_series else stats.count
     if "queryExecStats" in argument:
         found["queryExecStats"] = {"collectionScans": {"total": Int64(0), "nonTailable": Int64(0)}}
     return [found]
@@ -170,7 +170,7 @@ def _current_operation(ctx: CommandContext, ns: Namespace, argument: Any) -> lis
 
 
 def _plan_cache_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
-    """Return the cached plans, of which there are none."""
+    """Return the plans that a collection remembers."""
     if not is_object(argument):
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE,
@@ -192,7 +192,7 @@ def _plan_cache_stats(ctx: CommandContext, ns: Namespace, argument: Any) -> list
         raise CommandError(_NO_CACHE, f"Failed to find plan cache for {ns}: no such collection")
     if collection.kind == "timeseries":
         raise CommandError(_FIRST, "$planCacheStats is only valid as the first stage in a pipeline")
-    return []
+    return cached_plans(ctx, source)
 
 
 _QUERY_STATS: Final = Fields.of(
@@ -295,6 +295,30 @@ def _cluster_catalog(ctx: CommandContext, ns: Namespace, argument: Any) -> list[
     return found
 
 
+def _sampled_queries(ctx: CommandContext, ns: Namespace, argument: Any) -> list[Document]:
+    """Return the sampled queries, of which there are none. Raises `CommandError`."""
+    if not is_object(argument):
+        raise CommandError(
+            6876001,
+            f"The $listSampledQueries stage specification must be an object, found {type_name(argument)}",
+        )
+    wanted = copy_value(argument)
+    _SAMPLED.check(wanted, "$listSampledQueries")
+    if not ctx.node.is_replicated and not ctx.node.is_mongos:
+        raise CommandError(
+            ErrorCode.ILLEGAL_OPERATION, "$listSampledQueries is not supported on a standalone mongod"
+        )
+    if ns.db != "admin":
+        raise CommandError(
+            ErrorCode.INVALID_NAMESPACE,
+            "$listSampledQueries must be run against the 'admin' database with {aggregate: 1}",
+        )
+    return []
+
+
+_SAMPLED: Final = Fields.of(Field("namespace", "string"))
+
+
 def _search_indexes(_ctx: CommandContext, _ns: Namespace, _argument: Any) -> list[Document]:
     """Refuse: search indexes need a service beside the server. Raises `CommandError` 31082."""
     raise search_unavailable()
@@ -325,6 +349,7 @@ SOURCES: Final[dict[str, Callable[[CommandContext, Namespace, Any], list[Documen
     "$listSearchIndexes": _search_indexes,
     "$shardedDataDistribution": _data_distribution,
     "$listClusterCatalog": _cluster_catalog,
+    "$listSampledQueries": _sampled_queries,
 }
 FIRST_ONLY: Final = frozenset(SOURCES) | {"$changeStream"}
 """The stages that can only be the first; a change stream is a cursor of its own kind."""
@@ -336,9 +361,38 @@ LOCAL_ONLY: Final = frozenset(
 
 _UNSTABLE: Final = frozenset({
     "$indexStats", "$listLocalSessions", "$listSessions", "$currentOp", "$listSearchIndexes", "$fill",
-    "$planCacheStats", "$listClusterCatalog", "$querySettings", "$queryStats", "$search", "$searchMeta",
-    "$vectorSearch",
+    "$planCacheStats", "$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats",
+    "$search", "$searchMeta", "$vectorSearch",
 })  # fmt: skip
+
+
+WITHIN_STAGES: Final = frozenset({"$collStats", "$indexStats"})
+"""The sources of a collection that may begin the pipeline of a `$lookup` or a `$unionWith` too."""
+
+
+def with_documents(
+    ctx: CommandContext, db: str, pipeline: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """Return a pipeline in which sources within stages are replaced by the documents that they yield."""
+    return [
+        {name: _with_documents(ctx, db, name, argument) for name, argument in stage.items()}
+        for stage in pipeline
+    ]
+
+
+def _with_documents(ctx: CommandContext, db: str, name: str, argument: Any) -> Any:
+    inner = argument.get("pipeline") if name in {"$lookup", "$unionWith"} and is_object(argument) else None
+    if not isinstance(inner, list) or not all(is_object(stage) for stage in inner):
+        return argument
+    first = next(iter(inner[0]), "") if inner else ""
+    of = argument.get("from" if name == "$lookup" else "coll")
+    kept = {key: value for key, value in argument.items() if key != "pipeline"}
+    if first not in WITHIN_STAGES or type(of) is not str:
+        return {**kept, "pipeline": with_documents(ctx, db, inner)}
+    found = SOURCES[first](ctx, Namespace(db, of), inner[0][first])
+    del kept["from" if name == "$lookup" else "coll"]
+    documents = {"$documents": [{"$literal": document} for document in found]}
+    return {**kept, "pipeline": [documents, *with_documents(ctx, db, inner[1:])]}
 
 
 def is_stable(name: str, argument: Any) -> bool:
@@ -354,6 +408,6 @@ UNSTABLE_FIELDS: Final = {"$changeStream": frozenset({"showExpandedEvents"})}
 
 ON_DATABASE: Final = frozenset(
     {"$documents", "$listLocalSessions", "$currentOp", "$changeStream", "$shardedDataDistribution"}
-    | {"$listClusterCatalog", "$querySettings", "$queryStats"}
+    | {"$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats"}
 )
 """The sources that are not of a collection."""

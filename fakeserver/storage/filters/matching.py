@@ -37,6 +37,7 @@ from bson import DBRef, Regex
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.expressions.scripted import compile_where
 from fakeserver.storage.filters import match_operators
 from fakeserver.storage.filters.match_operators import (
@@ -329,7 +330,32 @@ def _nor(name: str, argument: Any, scope: Scope) -> Predicate:
 
 def _expr(_name: str, argument: Any, scope: Scope) -> Predicate:
     expression = compile_expression(argument, scope)
-    return lambda document: truthy(expression(scope.frame(document)))
+    if scope.fold is None or not isinstance(argument, dict):
+        return lambda document: truthy(expression(scope.frame(document)))
+    # A server rewrites these as a condition of a filter, which knows no collation, and asks both.
+    listed = [
+        compile_expression(each, scope._replace(fold=None))
+        for each in argument.get("$and", [argument])
+        if _is_in_list(each)
+    ]
+
+    def matches(document: Any) -> bool:
+        frame = scope.frame(document)
+        return truthy(expression(frame)) and all(truthy(each(frame)) for each in listed)
+
+    return matches
+
+
+def _is_in_list(expression: Any) -> bool:
+    """Return whether an expression asks whether a field is in a list of constants."""
+    if not isinstance(expression, dict) or list(expression) != ["$in"]:
+        return False
+    operands = expression["$in"]
+    if not isinstance(operands, list) or len(operands) != 2:  # noqa: PLR2004 -- a value and an array
+        return False
+    field, items = operands
+    is_field = type(field) is str and field.startswith("$") and not field.startswith("$$")
+    return is_field and isinstance(items, list) and all(is_constant(each) for each in items)
 
 
 def _json_schema(_name: str, argument: Any, _scope: Scope) -> Predicate:

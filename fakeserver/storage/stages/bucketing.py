@@ -202,7 +202,8 @@ class _Buckets:
         self.boundaries = [self._constant(40191, "boundaries", each) for each in paced(value)]
         if len(self.boundaries) < 2:  # noqa: PLR2004 -- a bucket has two ends
             raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
-        for at, (lower, upper) in enumerate(pairwise(map(order, paced(self.boundaries)))):
+        ordered = (order(each, self._scope.fold) for each in paced(self.boundaries))
+        for at, (lower, upper) in enumerate(pairwise(ordered)):
             if lower[0] != upper[0]:
                 raise CommandError(40193, "All values in the 'boundaries' option to $bucket need one type")
             if not lower < upper:

@@ -199,7 +199,8 @@ class _Densifier:
             if self.spread.is_explicit and order(self.spread.bounds[1]) < order(value):
                 end = self.spread.bounds[1]
             while order(sequence.following) < order(end):
-                yield self._made(sequence)
+                # It has the fields of this document, though a collation may call others the same.
+                yield self._made(sequence, shared)
             yield document
             if order(value) == order(sequence.following) and (
                 not self.spread.is_explicit or order(value) < order(self.spread.bounds[1])
@@ -241,7 +242,7 @@ class _Densifier:
                 while order(sequence.following) <= order(self.greatest):
                     yield self._made(sequence)
 
-    def _made(self, sequence: _Sequence) -> Document:
+    def _made(self, sequence: _Sequence, shared: Document | None = None) -> Document:
         self.made += 1
         if self.made > _LARGEST:
             raise CommandError(
@@ -250,7 +251,7 @@ class _Densifier:
                 " Increase the 'internalQueryMaxAllowedDensifyDocs' parameter to allow more generated"
                 " documents",
             )
-        document: Document = copy_value(sequence.shared)
+        document: Document = copy_value(sequence.shared if shared is None else shared)
         _set_below(document, self.path, sequence.following)
         sequence.following = self.spread.after(sequence.following)
         return document

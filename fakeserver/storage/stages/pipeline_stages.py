@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson import Int64
 
 from fakeserver.errors import CommandError, not_implemented
+from fakeserver.idl.features import STAGES
 from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.filters.matching import compile_filter
@@ -172,6 +173,9 @@ def keyed_by(run: PipelineStage, sort: Mapping[str, Any], scope: Scope) -> Pipel
     return keyed
 
 
+INDEX_KEY: Final = "indexKey"
+"""The metadata that a document's `_id` leads to."""
+_KEEPING_IDS: Final = KEEPING_DOCUMENTS | ONE_BY_ONE
 _CARRIED: Final = frozenset({"sortKey", "score", "scoreDetails"})
 """The metadata that documents carry themselves."""
 _UNFILLED: Final = dict.fromkeys(
@@ -244,6 +248,8 @@ def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iter
         else:
             yield run
             scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key not in _CARRIED})
+        if INDEX_KEY in scope.meta and name not in _KEEPING_IDS:
+            scope = scope._replace(meta={key: scope.meta[key] for key in scope.meta if key != INDEX_KEY})
 
 
 _GROUPS: Final = frozenset({"$group", "$bucket", "$sortByCount"})
@@ -293,6 +299,8 @@ STAGES_OF_COMMANDS: Final = frozenset({
 
 def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
     name = stage_name(stage)
+    if not scope.knows(name, STAGES):
+        raise unrecognized_stage(name)
     compiler = _STAGES.get(name)
     if compiler is not None:
         return compiler(stage[name], scope)
@@ -304,9 +312,8 @@ def _compile_stage(stage: Mapping[str, Any], scope: Scope) -> PipelineStage:
 
 
 UNSUPPORTED_STAGES: Final = frozenset({
-    "$backupCursor", "$backupCursorExtend", "$listCachedAndActiveUsers", "$listCatalog",
-    "$listSampledQueries", "$operationMetrics", "$score", "$scoreFusion", "$search",
-    "$searchMeta", "$vectorSearch",
+    "$backupCursor", "$backupCursorExtend", "$listCachedAndActiveUsers", "$listCatalog", "$operationMetrics",
+    "$score", "$scoreFusion", "$search", "$searchBeta", "$searchMeta", "$vectorSearch",
 })  # fmt: skip
 """Stages that a server has and we have not; see docs/LIMITS.md."""
 
@@ -568,8 +575,8 @@ _NOT_IN_FACETS: Final = {
     **dict.fromkeys((
         "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$documents", "$facet",
         "$geoNear", "$indexStats", "$listCatalog", "$listSampledQueries", "$merge",
-        "$out", "$planCacheStats", "$querySettings", "$queryStats", "$search", "$searchMeta",
-        "$shardedDataDistribution", "$vectorSearch",
+        "$out", "$planCacheStats", "$querySettings", "$queryStats", "$search", "$searchBeta", "$searchMeta",
+        "$listSearchIndexes", "$shardedDataDistribution", "$vectorSearch",
     ), 40600),
     "$listSessions": ErrorCode.INVALID_NAMESPACE,
     "$listLocalSessions": ErrorCode.INVALID_NAMESPACE,

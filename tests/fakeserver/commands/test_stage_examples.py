@@ -189,13 +189,14 @@ def test_statistics_describe_the_collection() -> None:
     assert results("orders", {"$planCacheStats": {}}) == []
     assert results(1, {"$querySettings": {"showDebugQueryShape": True}}) == []
     stage = {"$queryStats": {"transformIdentifiers": {"algorithm": "hmac-sha-256", "hmacKey": b"k"}}}
-    found = Server().run({"aggregate": 1, "pipeline": [stage], "cursor": {}}, db="admin")
-    assert found["cursor"]["firstBatch"] == []
+    for each in (stage, {"$listSampledQueries": {"namespace": "db.c"}}):
+        found = Server().run({"aggregate": 1, "pipeline": [each], "cursor": {}}, db="admin")
+        assert found["cursor"]["firstBatch"] == []
 
 
 def test_each_stage_of_a_command_has_a_case_or_tests_of_its_own() -> None:
     here = {"$collStats", "$documents", "$indexStats", "$merge", "$out", "$planCacheStats"}
-    here |= {"$listClusterCatalog", "$querySettings", "$queryStats"}
+    here |= {"$listClusterCatalog", "$listSampledQueries", "$querySettings", "$queryStats"}
     assert here | OWN_TESTS.keys() == STAGES_OF_COMMANDS - UNSUPPORTED_STAGES
 
 
@@ -535,6 +536,9 @@ def test_a_stage_of_a_database_comes_after_what_begins_on_one(name: str) -> None
         ("orders", {"$queryStats": {}}, 73),
         (1, {"$queryStats": {}}, 73),
         (1, {"$queryStats": 1}, 9),
+        (1, {"$listSampledQueries": {}}, 73),
+        ("orders", {"$listSampledQueries": {}}, 73),
+        (1, {"$listSampledQueries": {"x": 1}}, 40415),
         (1, {"$queryStats": {"x": 1}}, 40415),
         (1, {"$queryStats": {"transformIdentifiers": {"algorithm": "md5"}}}, 2),
         ("orders", {"$facet": {"a": [{"$querySettings": {}}]}}, 40600),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from data_commands import Server
 from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import piped
@@ -213,6 +214,48 @@ def test_a_collation_is_shown_with_the_defaults_of_its_locale() -> None:
 def test_an_expression_compares_by_collation(expression: Any, expected: Any) -> None:
     (found,) = piped([{}], {"$replaceWith": {"r": expression}}, collation={"locale": "en", "strength": 2})
     assert found["r"] == expected
+
+
+IGNORING_CASE = {"locale": "en", "strength": 1}
+
+
+def test_a_list_of_constants_in_the_expression_of_a_filter_knows_no_collation() -> None:
+    documents = [{"_id": 1, "x": "apple"}, {"_id": 2, "x": "Apple"}]
+
+    def found(expression: dict[str, Any]) -> list[int]:
+        return [
+            each["_id"]
+            for each in piped(documents, {"$match": {"$expr": expression}}, collation=IGNORING_CASE)
+        ]
+
+    listed = {"$in": ["$x", ["Apple", "Pear"]]}
+    assert found(listed) == found({"$and": [listed, True]}) == [2]
+    assert found({"$or": [listed, False]}) == found({"$in": ["$x", ["$x"]]}) == [1, 2]
+
+
+def test_what_a_collation_calls_the_same_is_one_partition_and_no_other_boundary() -> None:
+    documents = [{"c": "apple", "v": 0}, {"c": "Apple", "v": 2}]
+    spread = {"field": "v", "partitionByFields": ["c"], "range": {"step": 1, "bounds": "partition"}}
+    found = piped(documents, {"$densify": spread}, collation=IGNORING_CASE)
+    assert [(each["c"], each["v"]) for each in found] == [("apple", 0), ("Apple", 1), ("Apple", 2)]
+    stage = {"$bucket": {"groupBy": "$c", "boundaries": ["cafe", "caf\u00e9", "z"], "default": "x"}}
+    with pytest.raises(CommandError) as caught:
+        piped(documents, stage, collation=IGNORING_CASE)
+    assert caught.value.code == 40194
+
+
+def test_an_index_of_unknown_order_finds_what_is_equal() -> None:
+    server, collation = Server(), {"locale": "zh"}
+    server.fill("c", *({"_id": n, "x": text} for n, text in enumerate("\u4e2d\u6587b")))
+    index = {"key": {"x": 1}, "name": "x", "collation": collation}
+    server.run({"createIndexes": "c", "indexes": [index]})
+    find = {"find": "c", "filter": {"x": "\u6587"}, "collation": collation}
+    assert [each["_id"] for each in server.run(find)["cursor"]["firstBatch"]] == [1]
+    plan = server.run({"explain": find, "verbosity": "queryPlanner"})["queryPlanner"]["winningPlan"]
+    assert plan["inputStage"]["indexName"] == "x"
+    for more in ({"filter": {"x": {"$gt": "\u4e2d"}}}, {"filter": {}, "sort": {"x": 1}}):
+        with pytest.raises(CommandError, match="is not known"):
+            server.run({**find, **more})
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from data_commands import Server
 
 from fakeserver.errors import CommandError
+from fakeserver.profile import PROFILES
 from fakeserver.storage.expressions.compiler import UNSUPPORTED
 from fakeserver.storage.stages.pipeline_stages import UNSUPPORTED_STAGES
 
@@ -26,6 +27,7 @@ MODULES = re.findall(
 @pytest.mark.parametrize(("name", "command", "code"), GAPS, ids=[name for name, _command, _code in GAPS])
 def test_what_is_missing_is_an_error(name: str, command: str, code: str) -> None:
     server = Server()
+    server.node.profile = PROFILES["9.0"]
     server.fill("c", {"_id": 1})
     with pytest.raises(CommandError) as caught:
         server.run(json.loads(command))
