@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import bson
 
 from fakeserver.errors import WriteError
+from fakeserver.storage.plans.plan_cache import PlanCache
 from fakeserver.storage.port.engine import Changed, Explanation, Query, Stats, UpdateResult
 
 if TYPE_CHECKING:
@@ -203,6 +204,9 @@ class ModelEngine:
     def explain(self, ns: Namespace, query: Query, *, run: bool) -> Explanation:
         documents = self.find(ns, Query(query.filter)) if run else []
         return Explanation(documents=self.stats(ns).count if run else 0, returned=len(documents))
+
+    def plan_cache(self, _ns: Namespace) -> PlanCache:
+        return PlanCache()
 
     def usage(self, ns: Namespace) -> Mapping[str, int]:
         return dict.fromkeys(self.indexes.get(ns, {}), 0)

@@ -348,7 +348,7 @@ class _Reader:
 
     def _decomposed(self, lower: str, case: int) -> Iterator[_Element]:
         if lower in _LIGATURES:
-            first, second = _LIGATURES[lower]
+            first, second = tuple(_LIGATURES[lower])
             yield _Element(self._primary(first), case=case, variant=1)
             yield _Element((), _LIGATED)
             yield _Element(self._primary(second), case=case, variant=1)
@@ -389,7 +389,7 @@ class _Reader:
 
     def _with_tone(self, plain: str, case: int) -> Iterator[_Element]:
         """Yield a vowel of Chinese: the four tones before the vowel, those of `ü` behind all accents."""
-        vowel, *marks = plain
+        vowel, *marks = list(plain)
         primary = self._primary(vowel)
         if len(marks) == 1 and marks[0] in _TONES:
             yield _Element(primary, -_TONES[marks[0]], case)
