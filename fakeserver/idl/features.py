@@ -183,6 +183,17 @@ EXPRESSIONS: Final[Mapping[str, int]] = {
 }
 """Expressions."""
 
+OPERANDS: Final[Mapping[str, Mapping[str, int]]] = {
+    "$convert": {"format": WIRE_80, "base": WIRE_82, "byteOrder": WIRE_82},
+    "$filter": {"limit": WIRE_60, "arrayIndexAs": WIRE_90},  # 5.2, 8.3
+    "$map": {"arrayIndexAs": WIRE_90},
+    "$reduce": {"arrayIndexAs": WIRE_90},
+}
+"""Named arguments of expressions."""
+
+INDEX_VARIABLE: Final = WIRE_90
+"""Since when `$$IDX` is the place of an element (8.3)."""
+
 ACCUMULATORS: Final[Mapping[str, int]] = {
     "$accumulator": WIRE_44,
     "$count": WIRE_50,

@@ -162,7 +162,7 @@ class Compiler:
         name, call = function.name, function.call
         if name in date_operators.PARTS:
             argument = date_operators.part_arguments(name, argument)
-        arguments = known.read(name, argument)
+        arguments = known.read(name, argument, self.scope.release)
         if function.parse is not None:
             arguments = function.parse(arguments)
         compiled = {key: self.compile(value) for key, value in arguments.items()}

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
+from fakeserver.idl.features import INDEX_VARIABLE
 from fakeserver.storage.expressions.functions import NamedArguments, Wording, nullish
 from fakeserver.storage.values.limits import Budget, check_value, too_much
 from fakeserver.storage.values.pacing import paced
@@ -40,12 +41,19 @@ _WORDING: Final = Wording(
 
 _COND: Final = NamedArguments(17080, 17083, {"if": 17080, "then": 17081, "else": 17082}, wording=_WORDING)
 _LET: Final = NamedArguments(16874, 16875, {"vars": 16876, "in": 16877}, wording=_WORDING)
-_MAP: Final = NamedArguments(16878, 16879, {"input": 16880, "in": 16882}, {"as": "this"}, _WORDING)
+_INDEX: Final = "arrayIndexAs"
+_MAP: Final = NamedArguments(
+    16878, 16879, {"input": 16880, "in": 16882}, {"as": "this", _INDEX: MISSING}, _WORDING
+)
 _FILTER: Final = NamedArguments(
-    28646, 28647, {"input": 28648, "cond": 28650}, {"as": "this", "limit": None}, _WORDING
+    28646,
+    28647,
+    {"input": 28648, "cond": 28650},
+    {"as": "this", "limit": None, _INDEX: MISSING},
+    _WORDING,
 )
 _REDUCE: Final = NamedArguments(
-    40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079}, wording=_WORDING
+    40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079}, {_INDEX: MISSING}, _WORDING
 )
 _GET_FIELD: Final = NamedArguments(3041701, 3041701, {"field": 3041702, "input": 3041703}, wording=_WORDING)
 _SET_FIELD: Final = NamedArguments(
@@ -199,10 +207,18 @@ def _input_array(code: int, name: str, value: Any) -> list[Any] | None:
     return value
 
 
+def _index_of(compiler: Compiler, parts: Mapping[str, Any]) -> str:
+    """Return the variable that holds the place of an element, an empty text where a release has none."""
+    if _INDEX in parts:
+        return _variable(parts[_INDEX])
+    return "" if 0 < compiler.scope.release < INDEX_VARIABLE else "IDX"
+
+
 def _map(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _MAP.read("$map", argument)
+    parts = _MAP.read("$map", argument, compiler.scope.release)
     source, name = compiler.compile(parts["input"]), _variable(parts["as"])
-    body = compiler.within(name).compile(parts["in"])
+    place = _index_of(compiler, parts)
+    body = compiler.within(name, place).compile(parts["in"])
 
     def evaluate(frame: Frame) -> Any:
         items = _input_array(16883, "$map", source(frame))
@@ -210,8 +226,8 @@ def _map(compiler: Compiler, argument: Any) -> Evaluate:
             return None
         budget = Budget(too_much("$map"))
         made = []
-        for item in interruptible(items):
-            value = null_if_missing(body({**frame, name: item}))
+        for at, item in enumerate(interruptible(items)):
+            value = null_if_missing(body({**frame, place: at, name: item}))
             budget.hold(value)
             made.append(value)
         return made
@@ -220,17 +236,21 @@ def _map(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _filter(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _FILTER.read("$filter", argument)
+    parts = _FILTER.read("$filter", argument, compiler.scope.release)
     source, limit = compiler.compile(parts["input"]), compiler.compile(parts["limit"])
-    name = _variable(parts["as"])
-    condition = compiler.within(name).compile(parts["cond"])
+    name, place = _variable(parts["as"]), _index_of(compiler, parts)
+    condition = compiler.within(name, place).compile(parts["cond"])
 
     def evaluate(frame: Frame) -> Any:
         items = _input_array(28651, "$filter", source(frame))
         if items is None:
             return None
         most = _limit(limit(frame))
-        kept = (item for item in interruptible(items) if truthy(condition({**frame, name: item})))
+        kept = (
+            item
+            for at, item in enumerate(interruptible(items))
+            if truthy(condition({**frame, place: at, name: item}))
+        )
         return list(islice(kept, most))
 
     return evaluate
@@ -250,17 +270,18 @@ def _limit(value: Any) -> int | None:
 
 
 def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
-    parts = _REDUCE.read("$reduce", argument)
+    parts = _REDUCE.read("$reduce", argument, compiler.scope.release)
     source, initial = compiler.compile(parts["input"]), compiler.compile(parts["initialValue"])
-    body = compiler.within("this", "value").compile(parts["in"])
+    place = _index_of(compiler, parts)
+    body = compiler.within("this", "value", place).compile(parts["in"])
 
     def evaluate(frame: Frame) -> Any:
         items = _input_array(40080, "$reduce", source(frame))
         if items is None:
             return None
         value = initial(frame)
-        for item in interruptible(items):
-            value = check_value("$reduce", body({**frame, "this": item, "value": value}))
+        for at, item in enumerate(interruptible(items)):
+            value = check_value("$reduce", body({**frame, place: at, "this": item, "value": value}))
         return value
 
     return evaluate

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from fakeserver.errors import CommandError
+from fakeserver.idl.features import OPERANDS
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.types import MISSING, is_object, type_name
 
@@ -49,13 +50,17 @@ class NamedArguments:
     optional: Mapping[str, Any] = field(default_factory=dict)
     wording: Wording = _WORDING
 
-    def read(self, name: str, argument: Any) -> dict[str, Any]:
-        """Return the arguments, with those that are left out. Raises `CommandError` with the codes."""
+    def read(self, name: str, argument: Any, release: int = 0) -> dict[str, Any]:
+        """Return the arguments, with those that are left out. Raises `CommandError` with the codes.
+
+        A `release` knows none that are newer; 0 knows all.
+        """
         if not is_object(argument):
             text = self.wording.no_object.format(name=name, found=type_name(argument))
             raise CommandError(self.no_object, text)
         for key in argument:
-            if key not in self.required and key not in self.optional:
+            known = key in self.required or key in self.optional
+            if not known or 0 < release < OPERANDS.get(name, {}).get(key, 0):
                 raise CommandError(self.unknown, self.wording.unknown.format(name=name, key=key))
         for key, code in self.required.items():
             if key not in argument:

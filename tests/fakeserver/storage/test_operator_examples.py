@@ -166,3 +166,27 @@ def test_a_release_does_not_know_the_operators_of_later_ones(
     assert {name for name in since if refused(name)} == {
         name for name, first in since.items() if first > release
     }
+
+
+@pytest.mark.parametrize(
+    ("expression", "since", "expected"),
+    [
+        ({"$map": {"input": "$a", "arrayIndexAs": "i", "in": {"$add": ["$$i", "$$this"]}}}, 29, [5, 7, 9]),
+        ({"$map": {"input": "$a", "in": "$$IDX"}}, 29, [0, 1, 2]),
+        ({"$filter": {"input": "$a", "cond": {"$gt": ["$$IDX", 0]}}}, 29, [6, 7]),
+        ({"$reduce": {"input": "$a", "initialValue": 0, "in": {"$add": ["$$value", "$$IDX"]}}}, 29, 3),
+        ({"$filter": {"input": "$a", "cond": True, "limit": 1}}, 17, [5]),
+        ({"$convert": {"input": "f", "to": "int", "base": 16}}, 27, 15),
+    ],
+    ids=str,
+)
+def test_a_release_does_not_know_the_arguments_of_later_ones(
+    expression: dict[str, Any], since: int, expected: Any
+) -> None:
+    def found(release: int) -> Any:
+        return piped([{"a": [5, 6, 7]}], {"$replaceWith": {"r": expression}}, release=release)[0]["r"]
+
+    assert found(0) == found(since) == expected
+    before = max(each for each in RELEASES if each < since)
+    with pytest.raises(CommandError, match="IDX|parameter|argument"):
+        found(before)
