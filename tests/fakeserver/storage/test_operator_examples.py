@@ -188,5 +188,5 @@ def test_a_release_does_not_know_the_arguments_of_later_ones(
 
     assert found(0) == found(since) == expected
     before = max(each for each in RELEASES if each < since)
-    with pytest.raises(CommandError, match="IDX|parameter|argument"):
+    with pytest.raises(CommandError, match=r"IDX|parameter|argument"):
         found(before)
