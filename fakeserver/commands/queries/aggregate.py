@@ -168,7 +168,8 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     check_uuid(request, ns, ctx.catalog.get(ns))
     source, stages, collection = ctx.catalog.resolve(ns)
     first = stage_name(pipeline[0]) if pipeline else ""
-    if first in FUSIONS and collection is not None and collection.kind == "timeseries":
+    series = collection if collection is not None and collection.kind == "timeseries" else None
+    if first in FUSIONS and (series or ctx.catalog.series_of(ns)) is not None:
         raise CommandError(_FUSED_SERIES, f"{first} is not supported on time-series collections")
     options = query_of(
         ctx,

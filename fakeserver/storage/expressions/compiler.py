@@ -6,6 +6,7 @@ variable) is said even when there is no document to evaluate it for, as a server
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError, not_implemented
@@ -60,6 +61,10 @@ UNSUPPORTED: Final = frozenset({
     *("$similarityCosine", "$similarityDotProduct", "$similarityEuclidean"),
 })  # fmt: skip
 """Expressions that a server has, most of them since 8.3, and we have not; see docs/LIMITS.md."""
+
+
+_CONSTANTS_LAST: Final = frozenset({"$setIntersection", "$setUnion"})
+"""Operators whose operands may change places: a server looks at what documents have before constants."""
 
 
 def compile_expression(expression: Any, scope: Scope, names: frozenset[str] | None = None) -> Evaluate:
@@ -146,6 +151,10 @@ class Compiler:
         function.check(len(arguments))
         if function.parse_each is not None:
             self._check_constants(function.parse_each, arguments)
+        if name in _CONSTANTS_LAST:
+            last = [self.is_constant(item) for item in paced(arguments)]
+            pairs = sorted(zip(last, arguments, strict=True), key=itemgetter(0))
+            arguments = [item for _last, item in pairs]
         compiled = [self.compile(item) for item in paced(arguments)]
         if function.folds:
             fold = self.scope.fold

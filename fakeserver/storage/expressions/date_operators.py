@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.functions import FunctionTable, NamedArguments, Wording, nullish
+from fakeserver.storage.expressions.functions import (
+    FunctionTable,
+    NamedArguments,
+    Wording,
+    is_constant,
+    nullish,
+)
 from fakeserver.storage.values import calendar
 from fakeserver.storage.values.dates import YEARS_OF_A_CYCLE, Date, date_of_id, folded, folded_year
 from fakeserver.storage.values.printing import show
@@ -372,9 +378,19 @@ def _date_diff(arguments: dict[str, Any]) -> Any:
     return Int64(found)
 
 
-@_operator("$dateTrunc")
+_READ: Final = "read"
+"""An argument of our own: whether a date comes from documents."""
+
+
+def _noting_constants(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {**arguments, _READ: not is_constant(arguments["date"])}
+
+
+@_operator("$dateTrunc", parse=_noting_constants)
 def _date_trunc(arguments: dict[str, Any]) -> Any:
-    if _is_null(arguments):
+    # A date that is a constant is truncated by another part of a server, which asks for less.
+    read = arguments.pop(_READ)
+    if _is_null(arguments) or (read and arguments.get("startOfWeek", MISSING) is None):
         return None
     size = arguments.get("binSize", 1)
     count = whole(size)

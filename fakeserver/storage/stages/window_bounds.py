@@ -168,6 +168,10 @@ def _moved(base: Any, distance: Any, unit: str | None) -> Any:
 # Parsing.
 
 
+class EmptySort(list[tuple[str, int]]):
+    """A `sortBy` without fields, which is one all the same for a window that counts documents."""
+
+
 def parse_bounds(window: Any, keys: Sequence[tuple[str, int]], scope: Scope) -> Bounds:
     """Return the window that a function states. Raises `CommandError` for a bad one."""
     if not is_object(window):
@@ -185,7 +189,7 @@ def parse_bounds(window: Any, keys: Sequence[tuple[str, int]], scope: Scope) -> 
                 raise _failure("Numeric document-based bounds must be an integer")
         _check_order(lower, upper)
         bounds = Bounds("documents", lower, upper)
-        if bounds != WHOLE and not keys:
+        if bounds != WHOLE and not keys and not isinstance(keys, EmptySort):
             raise CommandError(5339901, "Document-based bounds require a sortBy")
         return bounds
     if "range" in window:

@@ -11,7 +11,7 @@ from fakeserver.storage.expressions.compiler import compile_expression
 from fakeserver.storage.expressions.functions import nullish
 from fakeserver.storage.stages.flow import Flowing, run_stages
 from fakeserver.storage.stages.projecting import set_computed
-from fakeserver.storage.stages.window_bounds import Partition
+from fakeserver.storage.stages.window_bounds import EmptySort, Partition
 from fakeserver.storage.stages.window_functions import compile_function
 from fakeserver.storage.values.paths import gather, remove, split
 from fakeserver.storage.values.sorting import check_sort, sort_documents
@@ -49,7 +49,7 @@ def compile_set_window_fields(argument: Any, scope: Scope) -> PipelineStage:
         )
     _FIELDS.check(dict(argument), "$setWindowFields")
     sort = argument.get("sortBy") or {}
-    keys = check_sort(sort)
+    keys = EmptySort() if argument.get("sortBy") == {} else check_sort(sort)
     key_of = compile_expression(argument["partitionBy"], scope) if "partitionBy" in argument else None
     paths = sorted(map(split, argument["output"]))
     for first, following in pairwise(paths):

@@ -257,6 +257,8 @@ REFUSALS: list[tuple[Any, int, str]] = [
      "Window bounds must be 'unbounded', 'current', or a number."),
     ({"output": {"a": {"$sum": 1, "window": {"documents": [0, "current"]}}}}, 5339901,
      "Document-based bounds require a sortBy"),
+    ({"sortBy": {}, "output": {"a": {"$rank": {}}}}, 5371602,
+     "$rank must be specified with a top level sortBy expression with exactly one element"),
     ({"sortBy": {"t": 1}, "output": {"a": {"$sum": 1, "window": {"documents": [1, 0]}}}}, 5339900,
      "Lower bound must not exceed upper bound: [1, 0]"),
     ({"sortBy": {"t": 1}, "output": {"a": {"$sum": 1, "window": {"documents": [0, 0.5]}}}}, 9,
@@ -306,3 +308,9 @@ REFUSALS: list[tuple[Any, int, str]] = [
 @pytest.mark.parametrize(("argument", "code", "text"), REFUSALS, ids=[str(case[2])[:40] for case in REFUSALS])
 def test_a_bad_stage_is_refused_in_a_servers_words(argument: Any, code: int, text: str) -> None:
     assert refusal([{"t": 1, "list": [1]}], {"$setWindowFields": argument}) == (code, text)
+
+
+def test_an_order_without_fields_is_one_for_windows_that_count_documents() -> None:
+    window = {"$sum": "$x", "window": {"documents": [-1, 0]}}
+    stage = {"$setWindowFields": {"sortBy": {}, "output": {"s": window}}}
+    assert [each["s"] for each in piped([{"x": 1}, {"x": 2}, {"x": 4}], stage)] == [1, 3, 6]
