@@ -214,6 +214,7 @@ class _Element(NamedTuple):
     secondary: int = 0
     case: int = 0
     variant: int = 0
+    katakana: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -272,6 +273,8 @@ def _key(text: str, reader: _Reader, options: KeyOptions) -> tuple[Any, ...]:
         levels.append(tuple(each.variant for each in elements if each.primary))
     if options.strength >= _QUATERNARY:
         levels.append(passed_over)
+        if options.tailoring.kana:
+            levels.append(tuple(each.katakana for each in elements if each.primary))
     if options.strength > _QUATERNARY:
         levels.append(unicodedata.normalize("NFD", text))
     return tuple(levels)
@@ -382,7 +385,8 @@ class _Reader:
             # Small before large, and hiragana before katakana, which Japanese does not tell apart.
             other = 0 if self.options.tailoring.kana else 2 * is_katakana
             kind = (hiragana not in _SMALL_KANA) + other + 4 * variant
-            yield _Element((_LETTER, _SMALL_KANA.get(hiragana, hiragana)), variant=kind)
+            primary = (_LETTER, _SMALL_KANA.get(hiragana, hiragana))
+            yield _Element(primary, variant=kind, katakana=is_katakana)
         elif unicodedata.category(sign) not in {"Cc", "Cf"} or sign.isspace():
             # Controls and formats that are no white space count for nothing.
             yield _Element(self._primary(sign), case=case, variant=variant)

@@ -89,6 +89,7 @@ SAME: list[tuple[dict[str, Any], str, str, bool]] = [
     ({"locale": "tr", "strength": 1}, "i", "\u0130", True),
     ({"locale": "tr", "strength": 1}, "i", "I", False),
     ({"locale": "ja"}, "あ", "ア", True),
+    ({"locale": "ja", "strength": 4}, "あ", "ア", False),
     ({"locale": "en"}, "あ", "ア", False),
     ({"locale": "en_US_POSIX", "strength": 1}, "a", "A", False),
     ({"strength": 3}, "straße", "strasse", False),
