@@ -435,10 +435,6 @@ def _query_stats(_ask: Ask, _source: Resource, argument: Any) -> Iterator[Need]:
     yield CLUSTER, ("queryStatsReadTransformed" if hashed else "queryStatsRead",)
 
 
-def _sampled_queries(_ask: Ask, _source: Resource, _argument: Any) -> Iterator[Need]:
-    yield CLUSTER, ("listSampledQueries",)
-
-
 def _cluster_catalog(_ask: Ask, source: Resource, _argument: Any) -> Iterator[Need]:
     """Ask for all databases where those of the whole cluster are listed, from `admin`."""
     yield EVERYWHERE if source.db == "admin" else source, ("listCollections",)
@@ -473,7 +469,7 @@ _OPEN_STARTS: Final[Mapping[str, Callable[[Ask, Resource, Any], Iterator[Need]]]
     "$shardedDataDistribution": _data_distribution,
     "$queryStats": _query_stats,
     "$listClusterCatalog": _cluster_catalog,
-    "$listSampledQueries": _sampled_queries,
+    "$listSampledQueries": lambda _ask, _source, _argument: iter([(CLUSTER, ("listSampledQueries",))]),
 }
 """The stages that read no documents of the collection, and need what depends on their argument."""
 

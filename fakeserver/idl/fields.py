@@ -11,7 +11,21 @@ from datetime import datetime
 from decimal import ROUND_HALF_EVEN
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+import bson
+from bson import (
+    Binary,
+    Code,
+    CodecOptions,
+    DatetimeConversion,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
 
 from fakeserver.errors import CommandError
 from fakeserver.waiting.interrupts import interruptible
@@ -469,3 +483,30 @@ def checks_of(fields: Fields, names: Sequence[str], types: Sequence[type]) -> Ch
         tuple(fields.patterns[name] for name in names if name in fields.patterns),
         tuple((name, each, f"{first}.{name}", _glance(each, kind)) for name, each, kind in looked_at),
     )
+
+
+# Fields that stand twice in a document: its bytes show both, what is decoded has the last one alone.
+
+
+class Noticing(dict[str, Any]):
+    """A document that notices a key that it gets twice."""
+
+    repeated: str | None = None
+    """The first such key."""
+    earlier: tuple[tuple[str, Any], ...] = ()
+    """What stood there before, in order."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in self:
+            if self.repeated is None:
+                self.repeated = key
+            self.earlier = (*self.earlier, (key, self[key]))
+        super().__setitem__(key, value)
+
+
+_NOTICING: Final = CodecOptions(document_class=Noticing, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+
+
+def noticing(body: bytes) -> Noticing:
+    """Decode a document, with all documents within it, as such."""
+    return bson.decode(body, codec_options=_NOTICING)

@@ -13,9 +13,8 @@ from bson import DBRef, Timestamp
 from fakeserver.commands.administration.api_version import VERSION_1
 from fakeserver.commands.writes.writing import MAX_BATCH
 from fakeserver.errors import CommandError
-from fakeserver.idl.fields import Checks, check_target, checks_of, duplicate_field, type_name
+from fakeserver.idl.fields import Checks, check_target, checks_of, duplicate_field, noticing, type_name
 from fakeserver.idl.generic_arguments import FIELDS, check_read_preference
-from fakeserver.idl.repeated import noticing
 from fakeserver.profile import WIRE_50
 from fakeserver.request.pipeline import PASS, Action, Disconnect, Silence, Stage, Step
 from fakeserver.waiting.interrupts import in_steps, interruptible

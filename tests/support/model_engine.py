@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import bson
 
 from fakeserver.errors import WriteError
-from fakeserver.storage.plans.plan_cache import PlanCache
-from fakeserver.storage.port.engine import Changed, Explanation, Query, Stats, UpdateResult
+from fakeserver.storage.port.engine import Changed, Explanation, PlanCache, Query, Stats, UpdateResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -206,7 +205,7 @@ class ModelEngine:
         return Explanation(documents=self.stats(ns).count if run else 0, returned=len(documents))
 
     def plan_cache(self, _ns: Namespace) -> PlanCache:
-        return PlanCache()
+        return {}
 
     def usage(self, ns: Namespace) -> Mapping[str, int]:
         return dict.fromkeys(self.indexes.get(ns, {}), 0)

@@ -331,14 +331,9 @@ def tried(command: ExplainedCommand, explanation: Explanation, place: int) -> Do
         "executionTimeMillisEstimate": 0,
         "totalKeysExamined": min(explanation.keys, _TRIED),
         "totalDocsExamined": min(explanation.documents, _TRIED),
-        "score": score_of(place),
+        "score": 1.0002 if place else 2.0002,
         "executionStages": tree(command, explanation, counted=True),
     }
-
-
-def score_of(place: int) -> float:
-    """Return the score of a candidate by its place."""
-    return 2.0002 if not place else 1.0002
 
 
 # The stages of a plan as explain shows them, made from the engine's explanation.

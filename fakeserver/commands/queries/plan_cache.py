@@ -26,9 +26,10 @@ shown, and choose no plan.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Regex
+from bson import Int64, Regex
 
 from fakeserver.commands.context import namespace
 from fakeserver.errors import CommandError
@@ -41,9 +42,11 @@ from fakeserver.storage.port.engine import Namespace, Scope, Update
 from fakeserver.storage.port.engine import Query as StoredQuery
 from fakeserver.storage.store.catalog import BUILT_IN, IndexFilter, not_on_view
 from fakeserver.storage.values.collation import complete
+from fakeserver.storage.values.limits import weight
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.sorting import check_sort
 from fakeserver.storage.values.types import is_number
+from fakeserver.waiting.first_use import at_first_use
 from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
@@ -69,7 +72,7 @@ def plan_cache_clear(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if collection is None:
         return {}
     asked = _asked(command, collection)
-    plans = ctx.catalog.engine.plan_cache(collection.ns).plans
+    plans = ctx.catalog.engine.plan_cache(collection.ns)
     for name, each in interruptible(list(plans.items())):
         query = each.query
         if asked in (None, key_of(query.filter, query.sort, query.projection, query.collation)):
@@ -264,6 +267,57 @@ def query_hash(command: Mapping[str, Any], name: str, db: str) -> str:
         elif field in {"sort", "projection", "collation", "key", "hint"}:
             parts.append((field, show_document({"": value})))
     return _digest(parts)
+
+
+# The plans that collections remember, as documents.
+
+
+_explaining = at_first_use("fakeserver.commands.queries.explain")
+
+_PLAN_BYTES: Final = 2048
+_MOST_BYTES: Final = 1 << 20
+
+
+def cached_plans(ctx: CommandContext, ns: Namespace) -> list[Document]:
+    """Return the remembered plans of a collection as documents."""
+    engine, release = ctx.catalog.engine, ctx.node.profile.max_wire_version
+    names = ("queryHash", "planCacheShapeHash") if release >= WIRE_80 else ("queryHash",)
+    found: list[Document] = []
+    for cached in interruptible(list(engine.plan_cache(ns).values())):
+        query, works = cached.query, cached.works
+        # The plan is kept, its run is not: of that only the number of reads is known.
+        explanation = engine.explain(ns, query, run=False)
+        explanation = replace(explanation, keys=works, documents=works, returned=works)
+        command = _explaining.ExplainedCommand("find", query)
+        candidates = (explanation, *explanation.others)
+        shape = plan_hash(query.filter, query.sort, query.projection, query.collation)
+        asked: Document = {
+            "query": dict(query.filter),
+            "sort": dict(query.sort or {}),
+            "projection": dict(query.projection or {}),
+        }
+        if query.collation:
+            asked["collation"] = dict(query.collation)
+        stats = [_explaining.tried(command, each, place) for place, each in enumerate(candidates)]
+        found.append(
+            {
+                "version": "1",
+                **dict.fromkeys(names, shape),
+                "planCacheKey": shape,
+                "isActive": cached.is_active,
+                "works": Int64(works + 1),
+                **({"worksType": "works"} if release >= WIRE_80 else {}),
+                "timeOfCreation": query.now,
+                "createdFromQuery": asked,
+                "cachedPlan": _explaining.tree(command, explanation),
+                "creationExecStats": stats,
+                "candidatePlanScores": [each["score"] for each in stats],
+                "indexFilterSet": query.allowed is not None,
+                "estimatedSizeBytes": Int64(_PLAN_BYTES + weight(asked, _MOST_BYTES)),
+                "host": ctx.node.address,
+            }
+        )
+    return found
 
 
 # The settings of shapes, which are a parameter of the deployment.

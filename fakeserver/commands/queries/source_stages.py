@@ -20,8 +20,7 @@ from fakeserver.commands import local_collections
 from fakeserver.commands.administration.operations import current_operations
 from fakeserver.commands.catalog.collections import described_collections
 from fakeserver.commands.catalog.statistics import collection_stats
-from fakeserver.commands.queries.plan_cache import debug_shape, settings_of_shapes
-from fakeserver.commands.queries.plan_cache_stats import cached_plans
+from fakeserver.commands.queries.plan_cache import cached_plans, debug_shape, settings_of_shapes
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields
 from fakeserver.sessions.session import NO_USER, lsid_of

@@ -382,11 +382,7 @@ _READ: Final = "read"
 """An argument of our own: whether a date comes from documents."""
 
 
-def _noting_constants(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {**arguments, _READ: not is_constant(arguments["date"])}
-
-
-@_operator("$dateTrunc", parse=_noting_constants)
+@_operator("$dateTrunc", parse=lambda parts: {**parts, _READ: not is_constant(parts["date"])})
 def _date_trunc(arguments: dict[str, Any]) -> Any:
     # A date that is a constant is truncated by another part of a server, which asks for less.
     read = arguments.pop(_READ)

@@ -33,7 +33,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fakeserver.storage.expressions.type_operators import hashed
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.plans.bounds import (
     Clause,
@@ -52,7 +51,7 @@ from fakeserver.storage.plans.bounds import (
 from fakeserver.storage.plans.index_keys import sign_of
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.paths import assign, exactly, prefixes, split
-from fakeserver.storage.values.rows import part_of
+from fakeserver.storage.values.rows import hashed, part_of
 from fakeserver.storage.values.types import MISSING, whole
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
     from fakeserver.storage.plans.bounds import Interval
     from fakeserver.storage.plans.indexes import OrderedIndex
-    from fakeserver.storage.plans.special_indexes import Service
+    from fakeserver.storage.plans.search_rules import Service
     from fakeserver.storage.port.engine import Document, IndexSpec, Query
     from fakeserver.storage.values.rows import Key
 
@@ -372,17 +371,11 @@ def residue(plan: Plan, wanted: Mapping[str, Any]) -> Residue:
                 left = Fit.DOCUMENT
         if left is not Fit.EXACT:
             (of_key if left is Fit.KEY else of_document).append({each.path: {each.name: each.value}})
-    return Residue(_all_of(of_key), _all_of(of_document))
+    return Residue(all_of(of_key), all_of(of_document))
 
 
-def as_filter(parts: Iterable[Clause | Document]) -> Document:
-    """Return a filter of which these are the parts."""
-    return _all_of(
-        [{each.path: {each.name: each.value}} if isinstance(each, Clause) else each for each in parts]
-    )
-
-
-def _all_of(conditions: list[Document]) -> Document:
+def all_of(conditions: list[Document]) -> Document:
+    """Return a filter that asks for all of these."""
     return {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), {})
 
 

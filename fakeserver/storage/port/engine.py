@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from bson import ObjectId, Timestamp
 
-    from fakeserver.storage.plans.plan_cache import PlanCache
     from fakeserver.storage.scripts.javascript import ScriptReply
     from fakeserver.storage.values.metadata import QueryMetadata
     from mongowire.ports import Rng
@@ -221,6 +220,24 @@ class Explanation:
     returned: int = 0
     keys: int = 0
     documents: int = 0
+
+
+@dataclass(slots=True)
+class CachedPlan:
+    """A plan that a collection remembers, because several were possible.
+
+    It has the query that it was made for, the index that won and the keys that it had to read. It is active
+    from the next query of its shape that needs no more of them.
+    """
+
+    query: Query
+    index: str
+    works: int
+    is_active: bool = False
+
+
+PlanCache: TypeAlias = "dict[Hashable, CachedPlan]"
+"""Plans by the shape of their queries."""
 
 
 class StorageEngine(Protocol):

@@ -16,10 +16,10 @@ from bson import Binary, Decimal128
 
 from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.matching import compile_filter
+from fakeserver.storage.plans.bounds import Clause, conjuncts
 from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.plans.index_scan import positions, slices
 from fakeserver.storage.plans.indexes import OrderedIndex, UniqueIndex, ValueIndex, check_of
-from fakeserver.storage.plans.plan_cache import PlanCache
 from fakeserver.storage.plans.planning import (
     SCAN,
     Plan,
@@ -30,9 +30,9 @@ from fakeserver.storage.plans.planning import (
     plans,
     residue,
 )
-from fakeserver.storage.plans.search_rules import is_served_by
-from fakeserver.storage.plans.special_indexes import special_plan
-from fakeserver.storage.port.engine import IndexSpec, Query
+from fakeserver.storage.plans.search_rules import is_served_by, special_plan
+from fakeserver.storage.port.engine import CachedPlan, IndexSpec, PlanCache, Query
+from fakeserver.storage.values.limits import weight
 from fakeserver.storage.values.types import MISSING, OWN_IDENTITY, identity
 from fakeserver.waiting.interrupts import in_one_turn, interruptible
 from mongowire.codes import ErrorCode
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, ItemsView, Iterable, Iterator, Mapping
 
     from fakeserver.storage.plans.indexes import Check, Entry
-    from fakeserver.storage.plans.special_indexes import Service
+    from fakeserver.storage.plans.search_rules import Service
     from fakeserver.storage.port.engine import Capped, Document, Namespace
     from fakeserver.storage.store.time_series import Buckets
     from fakeserver.storage.values.stored import Stored
@@ -125,6 +125,9 @@ def _may_use(query: Query, name: str) -> bool:
     return query.allowed is None or name in query.allowed
 
 
+_MOST_PLANS: Final = 1000
+_LARGEST_SHAPE: Final = 1 << 14
+"""The bytes of a filter above which its plan is not remembered."""
 _ID: Final = "_id_"
 _FOLDED_ID: Final = "_id_ by collation"
 """The name of the index that holds ids to their collection's collation, which none that is made can have."""
@@ -163,7 +166,8 @@ class CollectionState:
     next_record: int = 1
     size: int = 0
     shared: bool = False
-    cached: PlanCache = field(default_factory=PlanCache)
+    cached: PlanCache = field(default_factory=dict)
+    """The plans that it remembers, in all of its forks."""
     readers: int = 0
     """Commands that read it just now; one that gave way to a write goes on in what it began with."""
 
@@ -267,8 +271,21 @@ class CollectionState:
 
     def remember(self, query: Query, plan: Plan) -> None:
         """Keep the plan of a query that is about to run, where it was not the only one."""
-        if plan.rivals > 1 and plan.spec is not None:
-            self.cached.note(query, plan.spec.name, self._count(plan))
+        if plan.spec is None or weight(query.filter, _LARGEST_SHAPE) > _LARGEST_SHAPE:
+            return
+        conditions = sorted(
+            str((each.path, each.name) if isinstance(each, Clause) else tuple(each))
+            for each in conjuncts(query.filter)
+        )
+        sort = tuple((name, str(direction)) for name, direction in (query.sort or {}).items())
+        shape = (tuple(conditions), sort, tuple(query.projection or ()), str(query.collation))
+        known, works = self.cached.get(shape), self._count(plan)
+        if known is not None:
+            known.is_active = known.is_active or works <= known.works
+            return
+        if len(self.cached) == _MOST_PLANS:
+            del self.cached[next(iter(self.cached))]
+        self.cached[shape] = CachedPlan(query, plan.spec.name, works)
 
     def _best(self, query: Query) -> Plan | None:
         """Return the plan with the fewest keys, None for a scan of the collection."""
@@ -473,7 +490,7 @@ class CollectionState:
         """Let documents share an `_id`: there is no index of it."""
         self.unique_ids = False
         self.ordered.pop(_ID, None)
-        self.cached = PlanCache()
+        self.cached = {}
 
     def check(self, key: Hashable, document: Document) -> None:
         """Refuse a document that an index cannot hold. Raises `WriteError`."""
@@ -486,7 +503,7 @@ class CollectionState:
         """Enforce an index that was built of all documents, and look values up in it."""
         name = build.spec.name
         self.ordered[name] = build.ordered
-        self.cached = PlanCache()
+        self.cached = {}
         if build.check is not None:
             self.checks[name] = build.check
         if build.unique is not None:
@@ -500,7 +517,7 @@ class CollectionState:
         self.unique.pop(name, None)
         self.by_value.pop(name, None)
         self.ordered.pop(name, None)
-        self.cached = PlanCache()
+        self.cached = {}
         self.checks.pop(name, None)
         self.lookups = self._lookups()
 

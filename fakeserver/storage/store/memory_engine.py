@@ -36,13 +36,12 @@ from bson import MaxKey, MinKey
 from fakeserver.errors import CommandError
 from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import compile_filter, equalities, refuse_expr
-from fakeserver.storage.plans.bounds import End, conjuncts
+from fakeserver.storage.plans.bounds import Clause, End, conjuncts
 from fakeserver.storage.plans.index_keys import sign_of
 from fakeserver.storage.plans.indexes import duplicate_key
-from fakeserver.storage.plans.plan_cache import PlanCache
 from fakeserver.storage.plans.planning import (
     SCAN,
-    as_filter,
+    all_of,
     covers,
     index_key,
     keyed,
@@ -54,6 +53,7 @@ from fakeserver.storage.port.engine import (
     Changed,
     Document,
     Explanation,
+    PlanCache,
     Query,
     Scope,
     Searched,
@@ -279,7 +279,7 @@ class MemoryEngine:
     def plan_cache(self, ns: Namespace) -> PlanCache:
         """Return the plans that a collection remembers."""
         collection = self._collections.get(ns)
-        return PlanCache() if collection is None else collection.cached
+        return {} if collection is None else collection.cached
 
     def usage(self, ns: Namespace) -> Mapping[str, int]:
         """Return how often each index has been read."""
@@ -574,13 +574,17 @@ def explained(collection: CollectionState, plan: Plan, query: Query) -> Explanat
         )
     service = plan.service
     if service is not None:
-        rest = [each for each in conjuncts(query.filter) if not service.is_exact or each != service.clause]
+        rest = [
+            {each.path: {each.name: each.value}} if isinstance(each, Clause) else each
+            for each in conjuncts(query.filter)
+            if not service.is_exact or each != service.clause
+        ]
         return Explanation(
             index=plan.spec,
             bounds=service.bounds,
             pattern=service.pattern,
             arrays=plan.index.arrays,
-            of_document=as_filter(rest),
+            of_document=all_of(rest),
         )
     if plan.index.is_ordered:
         collection.prepare(plan.index)  # only then is it known whether it is multikey

@@ -22,8 +22,7 @@ from fakeserver.storage.filters.match_operators import is_operators
 from fakeserver.storage.filters.matching import equalities
 from fakeserver.storage.plans.index_keys import KeyMaker
 from fakeserver.storage.plans.indexes import UniqueIndex, duplicate_key
-from fakeserver.storage.plans.plan_cache import PlanCache
-from fakeserver.storage.port.engine import Changed, Explanation, Query, Stats, UpdateResult
+from fakeserver.storage.port.engine import Changed, Explanation, PlanCache, Query, Stats, UpdateResult
 from fakeserver.storage.values.limits import TOO_LARGE_AFTER_UPDATE, TOO_LARGE_TO_UPSERT, check_updated
 from fakeserver.storage.values.stored import Stored, stored
 from fakeserver.storage.values.types import copy_value, identity
@@ -231,7 +230,7 @@ class MongomockEngine:
 
     def plan_cache(self, _ns: Namespace) -> PlanCache:
         """Return that no plan is remembered."""
-        return PlanCache()
+        return {}
 
     def usage(self, ns: Namespace) -> Mapping[str, int]:
         """Return that no index has been read."""

@@ -350,17 +350,14 @@ _NATURAL_FIELDS: Final = frozenset("YmdbBj")
 
 
 def _check_one_zone(text: str, where: dt.tzinfo | None) -> None:
-    if where is not None and not _is_utc(where):
+    if where is None or str(where) in {"UTC", "GMT"}:
+        return
+    if not isinstance(where, dt.timezone) or where.utcoffset(None):
         raise CommandError(
             ErrorCode.CONVERSION_FAILURE,
             f"you cannot pass in a date/time string with time zone information ('{text}') together with a"
             " timezone argument",
         )
-
-
-def _is_utc(where: dt.tzinfo) -> bool:
-    """Return whether a time zone is the universal one, beside which a text may have another."""
-    return str(where) in {"UTC", "GMT"} or (isinstance(where, dt.timezone) and not where.utcoffset(None))
 
 
 @lru_cache(maxsize=64)

@@ -418,7 +418,9 @@ class _Reader:
             if sign in self.letters:
                 return (_LETTER, *self.letters[sign])
             if _IS_HAN.match(sign):
-                return (_HAN, _japanese(sign) if self.options.tailoring.kana else (), code)
+                # The kanji of Japanese have the places of JIS X 0208, others come behind them.
+                place = sign.encode("euc_jp", "replace") if self.options.tailoring.kana else b""
+                return (_HAN, place if len(place) == _TWO_BYTES else _LAST_PLACE, code)
             start, end = self.options.tailoring.script
             return (_FIRST_SCRIPT if start <= code < end else _LETTER, chr(code))
         if group == _DIGIT:
@@ -427,6 +429,7 @@ class _Reader:
 
 
 _DOTLESS: Final = {ord("I"): "\u0131", ord("\u0130"): "i"}
+_TWO_BYTES, _LAST_PLACE = 2, b"\xff"
 _NO_BREAK: Final = 9
 """The variant of a space that does not break: it is no space where spaces alone are passed over."""
 
@@ -442,15 +445,6 @@ def _chained(letters: str) -> dict[str, tuple[str, int]]:
 _ROOT: Final = {
     letter: (first, index + _BEHIND_OWN) for letter, (first, index) in _chained(_ROOT_LETTERS).items()
 }
-
-
-def _japanese(sign: str) -> tuple[int, ...]:
-    """Return the place of a kanji in JIS X 0208, behind all of them where it has none."""
-    try:
-        code = sign.encode("euc_jp")
-    except UnicodeEncodeError:
-        code = b""
-    return tuple(code) if len(code) == len(b"\xb0\xa1") else (0xFF,)
 
 
 _VERSION: Final = "57.1"
