@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DIGITS: Final = 60
+_BITS: Final = 113
 _TINY: Final = -25
 """Below ten to this power, two terms of a series are right to more digits than are kept."""
 _LEVEL: Final = 200
@@ -226,22 +227,45 @@ def sqrt(number: Decimal) -> Decimal:
     return number.sqrt()
 
 
+def _binary(number: Decimal) -> Decimal:
+    """Return the nearest number of 113 bits: a server computes exponentials and logarithms in those."""
+    if not number.is_finite() or number.is_zero():
+        return number
+    top, bottom = abs(number).as_integer_ratio()
+    power = top.bit_length() - bottom.bit_length() - _BITS
+    above, below = (top, bottom << power) if power > 0 else (top << -power, bottom)
+    # One bit more than are kept, or two.
+    bits, rest = divmod(above, below)
+    spare = bits.bit_length() - _BITS
+    if spare > 0:
+        bits, low = bits >> spare, (bits & ((1 << spare) - 1)) * below + rest
+        half = below << (spare - 1)
+    else:
+        low, half = rest * 2, below
+    bits += low > half or (low == half and bits & 1)
+    # Without factors of two, so that a number of few digits is exact, and has no zeros at its end.
+    factors = (bits & -bits).bit_length() - 1
+    bits, power = bits >> factors, power + max(spare, 0) + factors
+    found = Decimal(bits) * Decimal(2) ** power if power >= 0 else Decimal(bits) / Decimal(2) ** -power
+    return found.copy_sign(number)
+
+
 @_computed
 def exp(number: Decimal) -> Decimal:
     """Return e to the power of a number."""
-    return number.exp()
+    return _binary(_binary(number).exp())
 
 
 @_computed
 def ln(number: Decimal) -> Decimal:
     """Return the natural logarithm of a positive number."""
-    return number.ln()
+    return _binary(_binary(number).ln())
 
 
 @_computed
 def log10(number: Decimal) -> Decimal:
     """Return the logarithm of a positive number to the base 10, a whole number for a power of ten."""
-    return number.log10()
+    return _binary(_binary(number).log10())
 
 
 def log(number: Decimal, base: Decimal) -> Decimal:
