@@ -193,6 +193,8 @@ OPERANDS: Final[Mapping[str, Mapping[str, int]]] = {
 
 INDEX_VARIABLE: Final = WIRE_90
 """Since when `$$IDX` is the place of an element (8.3)."""
+VECTORS: Final = WIRE_90
+"""Since when `$convert` makes vectors of arrays, and back."""
 
 ACCUMULATORS: Final[Mapping[str, int]] = {
     "$accumulator": WIRE_44,

@@ -175,6 +175,9 @@ class Compiler:
         if function.parse is not None:
             arguments = function.parse(arguments)
         compiled = {key: self.compile(value) for key, value in arguments.items()}
+        if function.by_release:
+            release = self.scope.release
+            return lambda frame: call({key: value(frame) for key, value in compiled.items()}, release=release)
         if function.folds:
             fold = self.scope.fold
             return lambda frame: call({key: value(frame) for key, value in compiled.items()}, fold=fold)

@@ -271,12 +271,13 @@ def _element_kind(item: Any) -> int:
 
 
 class Manner(NamedTuple):
-    """How to convert: the base of integers as text, and what binary data is and looks like."""
+    """How to convert: the base of integers as text, what binary data is, looks like, and is made of."""
 
     base: int | None = None
     format: str | None = None
     byte_order: str = "little"
     subtype: Any = 0
+    has_vectors: bool = True
 
 
 def convert(value: Any, target: str, manner: Manner) -> Any:
@@ -509,7 +510,7 @@ def _of_binary(value: Any, target: str, manner: Manner) -> Any:
         return to_text(value, _wanted_format(manner, "binData", target))
     if target in {"int", "long", "double"}:
         return to_number(value, target, manner.byte_order)
-    if target == "array":
+    if target == "array" and manner.has_vectors:
         return to_array(value, manner.byte_order)
     if target != "binData":
         raise _unsupported(value, target)
@@ -523,7 +524,7 @@ def _to_binary(value: Any, manner: Manner) -> Any:
         return of_text(value, format_name, check_subtype(manner.subtype))
     if source in {"int", "long", "double"}:
         return of_number(value, manner.byte_order, check_subtype(manner.subtype))
-    if source == "array":
+    if source == "array" and manner.has_vectors:
         return of_array(value, manner.byte_order)
     raise _unsupported(value, "binData")
 

@@ -75,7 +75,8 @@ class Function:
 
     `parse` sees named arguments before any document is there, and returns what is to be compiled; it raises
     `CommandError` for wrong ones; `parse_each` sees arguments without names that are the same for all
-    documents. `arity` is an operator's own code for a wrong number of arguments.
+    documents. `arity` is an operator's own code for a wrong number of arguments. One that differs
+    `by_release` is told the wire version, 0 for none.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Function:
     parse: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     arity: int | None = None
     parse_each: Callable[[Any], None] | None = None
+    by_release: bool = False
 
     def check(self, passed: int) -> None:
         """Refuse a wrong number of arguments."""
@@ -125,13 +127,14 @@ class FunctionTable:
         parse: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         arity: int | None = None,
         parse_each: Callable[[Any], None] | None = None,
+        by_release: bool = False,
     ) -> Callable[[Call], Call]:
         """Enter the decorated function as operator `name`; `most` is `least` by default."""
 
         def enter(call: Call) -> Call:
             limit = least if most == -1 else most
             self.functions[name] = Function(
-                name, call, least, limit, arguments, folds, parse, arity, parse_each
+                name, call, least, limit, arguments, folds, parse, arity, parse_each, by_release
             )
             return call
 

@@ -8,6 +8,7 @@ import bson
 from bson import Int64, Timestamp
 
 from fakeserver.errors import CommandError
+from fakeserver.idl.features import VECTORS
 from fakeserver.storage.expressions.conversions import (
     BASES,
     BYTE_ORDERS,
@@ -70,14 +71,14 @@ _CONVERT: Final = NamedArguments(
 )
 
 
-@function("$convert", arguments=_CONVERT)
-def _convert(parts: dict[str, Any]) -> Any:
+@function("$convert", arguments=_CONVERT, by_release=True)
+def _convert(parts: dict[str, Any], *, release: int) -> Any:
     value, (target, subtype) = parts["input"], _target(parts["to"])
     if nullish(value):
         return parts.get("onNull")
     if target is None:
         return None
-    manner = _manner(parts, subtype)
+    manner = _manner(parts, subtype)._replace(has_vectors=not 0 < release < VECTORS)
     try:
         return convert(value, target, manner)
     except CommandError as error:

@@ -15,7 +15,7 @@ from fakeserver.storage.filters.matching import SPECIAL, compile_element, refuse
 from fakeserver.storage.filters.positional import matched_index
 from fakeserver.storage.stages.flow import Flowing
 from fakeserver.storage.values.pacing import paced
-from fakeserver.storage.values.paths import assign, field_path
+from fakeserver.storage.values.paths import assign, stage_path
 from fakeserver.storage.values.printing import show, show_document, show_field
 from fakeserver.storage.values.types import (
     INT32_MAX,
@@ -155,7 +155,7 @@ class _Parser:
         else:
             if positional is not None:
                 raise CommandError(31308, "positional projection cannot be used with a literal")
-            path = (*parent, *field_path(name))
+            path = (*parent, *stage_path(name))
             evaluate = compile_expression(value, self.scope)
             self._take(path)
             if self.found.mode == "exclude":
@@ -171,7 +171,7 @@ class _Parser:
             raise CommandError(
                 _EMPTY_OBJECT, "An empty sub-projection is not a valid value. Found empty object at path"
             )
-        path = (*parent, *field_path(name))
+        path = (*parent, *stage_path(name))
         operator = next(iter(value))
         if len(value) == 1 and operator.startswith("$"):
             if self._operator(path, operator, value):
@@ -246,7 +246,7 @@ class _Parser:
         self.found.computed.append((path, evaluate))
 
     def _include(self, name: str, parent: tuple[str, ...]) -> None:
-        path = (*parent, *field_path(name))
+        path = (*parent, *stage_path(name))
         self._take(path)
         if path == ("_id",):
             self.found.id = True
@@ -272,7 +272,7 @@ class _Parser:
                 "form like a.b.$.d, remove the parts following the '$' and the results will be equivalent.",
             )
         refuse_operators(self.query or {}, SPECIAL)
-        path = (*parent, *field_path(name[:begin]))
+        path = (*parent, *stage_path(name[:begin]))
         self._take(path)
         self.found.positional = path
         self._set_inclusion(name)
@@ -285,7 +285,7 @@ class _Parser:
         self.found.mode = "include"
 
     def _exclude(self, name: str, parent: tuple[str, ...]) -> None:
-        path = (*parent, *field_path(name))
+        path = (*parent, *stage_path(name))
         self._take(path)
         if path == ("_id",):
             self.found.id = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 import pytest
+from bson import Binary
 from operator_examples import ABSENT, Refused
 from operator_examples.commands import QUERIES, STORED, UPDATES
 from operator_examples.expressions import DOCUMENT, EXPRESSIONS
@@ -177,6 +178,7 @@ def test_a_release_does_not_know_the_operators_of_later_ones(
         ({"$reduce": {"input": "$a", "initialValue": 0, "in": {"$add": ["$$value", "$$IDX"]}}}, 29, 3),
         ({"$filter": {"input": "$a", "cond": True, "limit": 1}}, 17, [5]),
         ({"$convert": {"input": "f", "to": "int", "base": 16}}, 27, 15),
+        ({"$convert": {"input": "$a", "to": "binData"}}, 29, Binary(bytes([3, 0, 5, 6, 7]), 9)),
     ],
     ids=str,
 )
@@ -188,5 +190,5 @@ def test_a_release_does_not_know_the_arguments_of_later_ones(
 
     assert found(0) == found(since) == expected
     before = max(each for each in RELEASES if each < since)
-    with pytest.raises(CommandError, match=r"IDX|parameter|argument"):
+    with pytest.raises(CommandError, match=r"IDX|parameter|argument|conversion"):
         found(before)
