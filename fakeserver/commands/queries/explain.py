@@ -7,16 +7,17 @@ explained as the pipeline that it becomes; what a query can do of a pipeline's h
 `$skip`, `$limit`, in this order) stands in `$cursor`. Verbosities but `queryPlanner` run the query and count
 keys and documents. A hint that names no index is refused with 2, as when the command runs. An `$or` is read
 by the indexes of its branches; a projection of nothing but fields of an index (PROJECTION_COVERED) and a
-count within bounds (COUNT_SCAN) read no document.
+count within bounds (COUNT_SCAN) read no document. A hashed, wildcard or geographic index is the plan of a
+condition that it serves.
 
 Versions: Since 8.0 an equality that finds one document is shown as an EXPRESS stage: by `_id`, and for reads
 by another index where it is unique or one document is enough; with a projection since 9.0.
 
-Not modelled: The planner has one plan: `rejectedPlans` is empty, `isCached` false, `executionTimeMillis` 0,
-and `allPlansExecution` shows what `executionStats` does. There is neither `works` nor memory in a stage, no
-`explainVersion` 2, no stage for a mongos or a shard. `queryShapeHash`, `planCacheShapeHash` and
-`planCacheKey` are equal where a server's are, and have other values. mapReduce and bulkWrite are not
-explained.
+Not modelled: No plan is tried before it is chosen: `rejectedPlans` are those of the other indexes that could
+serve, and `allPlansExecution` shows what each comes to in the end, up to 101 documents. `isCached` is false,
+`executionTimeMillis` 0. There is neither `works` nor memory in a stage, no `explainVersion` 2, no stage for a
+mongos or a shard. `queryShapeHash`, `planCacheShapeHash` and `planCacheKey` are equal where a server's are,
+and have other values. mapReduce and bulkWrite are not explained.
 """
 
 from __future__ import annotations
