@@ -36,6 +36,8 @@ _SECONDS_PER_CHARACTER: Final = 30e-9
 """The CPU time of one search: one without backtracking takes time for each character of its text, too."""
 _BACKTRACKING: Final = frozenset("*+?{(|")
 """The signs without which a pattern tries each position of a text in one way only."""
+_WITH_DOT, _DOTLESS = "\u0130", "\u0131"
+"""The Turkish letters that the library takes for an `i` of another case, and PCRE does not."""
 _SHORT: Final = 64
 """Signs of a pattern that takes no time to speak of at one position, unless it backtracks."""
 _SIGNS: Final = frozenset("\\^$.|?*+()[]{}")
@@ -51,16 +53,20 @@ class MatchLimitError(Exception):
 
 
 class Pattern(NamedTuple):
-    """A compiled expression."""
+    """A compiled expression; `apart` says that the Turkish letters are no `i`, whatever their case."""
 
     compiled: Any
     limited: bool
+    apart: bool = False
 
     def search(self, text: str, start: int = 0) -> Any:
         """Return the first match from a position on, as those of `re` are, or None.
 
         Raises `MatchLimitError` where finding out takes too long.
         """
+        if self.apart and (_WITH_DOT in text or _DOTLESS in text):
+            match = self._replace(apart=False).search(_without_turkish(text), start)
+            return None if match is None else Original(match, text)
         if len(text) > _LONG_TEXT:
             return beside(lambda: self._search(text, start, concurrent=True))
         return self._search(text, start)
@@ -80,6 +86,41 @@ class Pattern(NamedTuple):
             return self.search(text) is not None
         except MatchLimitError:
             return False
+
+
+@functools.lru_cache(maxsize=2)
+def _without_turkish(text: str) -> str:
+    """Return a text with letters of their kinds for the Turkish ones, such as have no other case."""
+    return text.replace(_WITH_DOT, "\u03d2").replace(_DOTLESS, "\u0138")
+
+
+class Original(NamedTuple):
+    """A match in a text some of whose letters were replaced, told of the text itself."""
+
+    match: Any
+    text: str
+
+    def group(self) -> str:
+        """Return what matched."""
+        return self.text[self.match.start() : self.match.end()]
+
+    def start(self) -> int:
+        """Return where it begins."""
+        return int(self.match.start())
+
+    def end(self) -> int:
+        """Return the position behind it."""
+        return int(self.match.end())
+
+    def span(self, group: int = 0) -> tuple[int, int]:
+        """Return both, of a group too."""
+        begin, end = self.match.span(group)
+        return begin, end
+
+    def groups(self) -> tuple[str | None, ...]:
+        """Return the groups, None for each that took no part."""
+        spans = (self.match.span(number) for number in range(1, len(self.match.groups()) + 1))
+        return tuple(None if begin < 0 else self.text[begin:end] for begin, end in spans)
 
 
 class Literal(NamedTuple):
@@ -183,4 +224,5 @@ def _compiled(pattern: str, flags: int) -> Pattern:
         return engine.compile(spelled, meant, cache_pattern=False)
 
     limited = len(pattern) > _SHORT or not _BACKTRACKING.isdisjoint(pattern)
-    return Pattern(beside(compiled) if len(pattern) > _LONG_PATTERN else compiled(), limited)
+    apart = bool(flags & re.IGNORECASE) and _WITH_DOT not in pattern and _DOTLESS not in pattern
+    return Pattern(beside(compiled) if len(pattern) > _LONG_PATTERN else compiled(), limited, apart)
