@@ -17,9 +17,17 @@ def counts():
 
 before, inside, after = counts()
 assert before == 0 < inside and after == 0, (before, inside, after)
+first, second = frozen(), frozen()
+first.__enter__(), second.__enter__(), first.__exit__(None, None, None)
+assert gc.get_freeze_count() > 0, "the second has not ended"
+second.__exit__(None, None, None)
+assert gc.get_freeze_count() == 0
 gc.freeze()
 before, inside, after = counts()
 assert 0 < before <= inside and after > 0, (before, inside, after)
+gc.get_freeze_count = None  # a walk through all that is frozen, which is done once
+with frozen():
+    pass
 """
 
 
