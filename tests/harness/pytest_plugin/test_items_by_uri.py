@@ -59,15 +59,14 @@ def test_the_ini_file_may_name_the_environment(
     assert "single+auth+uri" in done.stdout.str()
 
 
-@pytest.mark.slow
 def test_workers_would_disturb_each_other_and_are_refused(
     project: pytest.Pytester, cluster: BackgroundCluster
 ) -> None:
     uri = ("--pushbackd-uri", cluster.uri)
-    refused = project.runpytest_subprocess("scenarios", "-n", "2", *uri)
+    refused = project.runpytest_inprocess("scenarios", "-n", "2", *uri)
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     refused.stderr.fnmatch_lines(["*disturb each other: add -n 0"])
-    project.runpytest_subprocess("scenarios", "-n", "0", *uri).assert_outcomes(passed=2)
+    project.runpytest_inprocess("scenarios", "-n", "0", *uri).assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(
