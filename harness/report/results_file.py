@@ -84,7 +84,11 @@ class ResultsWriter:
     def __init__(self, path: Path, run: RunHeader, *, packed: bool | None = None) -> None:
         self._stream: TextIO = _opened(path, "w", packed=is_packed(path) if packed is None else packed)
         self._count = 0
-        self._write({"schema": SCHEMA, **asdict(run)})
+        try:
+            self._write({"schema": SCHEMA, **asdict(run)})
+        except BaseException:
+            self._close()
+            raise
 
     def add(self, result: Result) -> None:
         """Write the next result."""
@@ -105,6 +109,9 @@ class ResultsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         with suppress(OSError):  # writing has raised the error of a full disk already
             self._stream.close()
 

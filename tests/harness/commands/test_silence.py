@@ -11,10 +11,12 @@ from functools import cache
 import pytest
 from terminals import at_a_terminal
 
+from harness.running.discovery import bundled_root
+
 pytestmark = pytest.mark.slow
 
 LONG = {
-    "probing": ("simulate", "probing", "--start", "40", "--seconds", "6"),
+    "probing": ("simulate", "probing", "--start", "40", "--seconds", "4"),
     "overload": ("simulate", "overload", "--seconds", "3"),
     "governed": ("simulate", "governed", "--seconds", "8"),
     "article": ("simulate", "article", "--clients", "4000", "--engine", "plain", "--fixed"),
@@ -37,5 +39,6 @@ def test_a_long_command_tells_all_the_time_that_it_works(name: str) -> None:
 
 
 def test_a_dumb_terminal_gets_no_control_characters() -> None:
-    heard = at_a_terminal("lint", variables={"TERM": "dumb"})
-    assert "\x1b" not in heard.text
+    files = str(bundled_root() / "retryable-reads")
+    assert "\x1b" in at_a_terminal("lint", files).text
+    assert "\x1b" not in at_a_terminal("lint", files, variables={"TERM": "dumb"}).text

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,8 +115,11 @@ def test_no_adapter(verb: str, adapter: str, tmp_path: Path, write_scenario: Wri
 @pytest.mark.parametrize(
     "arguments", [["conform", "--uri"], ["conform", "--uri-multi"], ["govern"]], ids=" ".join
 )
-def test_no_connection_string(arguments: Sequence[str], uri: str, tmp_path: Path) -> None:
-    refused(tmp_path, *arguments, uri)
+def test_no_connection_string(
+    arguments: Sequence[str], uri: str, tmp_path: Path, write_scenario: WriteScenario
+) -> None:
+    files = [str(write_scenario("a"))] if "conform" in arguments else []
+    refused(tmp_path, *arguments, uri, *files)
 
 
 @pytest.mark.parametrize(
@@ -212,29 +216,34 @@ OUTPUTS = [
 ]
 
 
-@pytest.mark.slow
+@contextmanager
+def no_file_beyond(most: int) -> Iterator[None]:
+    """Let no file grow beyond so many bytes, which ends writing in the middle, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 @pytest.mark.parametrize(("verb", "arguments"), OUTPUTS, ids=str)
-def test_a_disk_that_is_full_leaves_no_torn_file(verb: str, arguments: Sequence[str], tmp_path: Path) -> None:
-    """No file may grow beyond so many bytes, which ends writing in the middle, as a full disk does."""
+def test_a_disk_that_is_full_leaves_no_torn_file(
+    verb: str, arguments: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario = tmp_path / "scenario.yml"
     scenario.write_text(starting_text("scenario.yml", schema="s"))
     for kept in ("out.junit", "out.results", "out.html", "out.svg", "out.yml", "out.jsonl.gz"):
         (tmp_path / kept).write_text("before")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    most = 30 if "gz" in str(arguments) else 100
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", verb, str(scenario), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
-    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with no_file_beyond(30 if "gz" in str(arguments) else 100):
+        done = CliRunner().invoke(cli, [verb, str(scenario), *arguments])
     expected = ExitCode.FAILED if "--journal" in arguments else ExitCode.BAD_INPUT
-    assert done.returncode == expected, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "File too large" in done.stderr + done.stdout
+    assert done.exit_code == expected, done.output
+    assert "Traceback" not in done.output
+    assert "File too large" in done.output
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
 
@@ -245,10 +254,11 @@ def test_a_disk_that_is_full_leaves_no_torn_file(verb: str, arguments: Sequence[
     [["schema"], ["lint", "--rules"], ["conform", "-k", "no-case-has-this-name"], ["--help"]],
     ids=" ".join,
 )
-def test_standard_output_that_is_full(verb: Sequence[str]) -> None:
+def test_standard_output_that_is_full(verb: Sequence[str], write_scenario: WriteScenario) -> None:
+    files = [str(write_scenario("a"))] if "conform" in verb else []
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "harness", *verb],
+            [sys.executable, "-m", "harness", *verb, *files],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
