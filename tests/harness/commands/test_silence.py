@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from sizes import in_full
 from terminals import at_a_terminal
 
 from harness.running.discovery import bundled_root
@@ -16,7 +17,7 @@ from harness.running.discovery import bundled_root
 pytestmark = pytest.mark.slow
 
 LONG = {
-    "probing": ("simulate", "probing", "--start", "40", "--seconds", "4"),
+    "probing": ("simulate", "probing", "--start", "40", "--seconds", "6"),
     "overload": ("simulate", "overload", "--seconds", "3"),
     "governed": ("simulate", "governed", "--seconds", "8"),
     "article": ("simulate", "article", "--clients", "4000", "--engine", "plain", "--fixed"),
@@ -29,7 +30,15 @@ def start_seconds() -> float:
     return at_a_terminal("--version").seconds
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=in_full("measurements", "tells of its trials as overload does"))
+        if name in {"probing", "governed"}
+        else name
+        for name in LONG
+    ],
+)
 def test_a_long_command_tells_all_the_time_that_it_works(name: str) -> None:
     start = start_seconds()
     heard = at_a_terminal(*LONG[name])
