@@ -11,12 +11,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_AT_ONCE = 1000
+"""Complaints of 64 KiB without a pause, in which whoever reads them slowly would drown."""
 HELLO = {"protocol": 1, "name": "child", "features": ["COMMAND_EVENTS"]}
 
 
@@ -52,8 +56,10 @@ def _leave_a_child_with_the_output(out: BinaryIO) -> None:
 
 
 def _complain_without_end(_out: BinaryIO) -> None:
-    while True:
+    for number in count():
         os.write(2, b"!" * 65536)
+        if number > _AT_ONCE:
+            time.sleep(0.01)
 
 
 def _die(_out: BinaryIO) -> None:

@@ -143,12 +143,12 @@ def test_the_matrix_has_a_line_for_each_place_and_names_the_faults_that_failed_t
 
 @pytest.mark.slow
 def test_a_swallowed_error_is_found_and_the_line_that_repeats_it_finds_it_again() -> None:
-    done = hunt("--faults", "error", "--confirm", 1, *python("pass"))
+    done = hunt("--singles", "--faults", "error", "--confirm", 1, *python("pass"))
     assert done.exit_code == 1
     assert "the command succeeds, and the documents are other ones (2 of 2 runs)" in done.output
     assert "till: shop.orders insert {_id} #2 failed with an error that is not retryable" in done.output
     assert "shop.orders has 1 document missing: {_id: 1}" in done.output
-    again = hunt("--only", "error @ till: shop.orders insert {_id} #2", *python("pass"))
+    again = hunt("--only", "error @ till: shop.orders insert {_id} #2", "--confirm", 1, *python("pass"))
     assert again.exit_code == 1
     assert "1 of 1 trials" in again.output
 

@@ -54,7 +54,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
 @pytest.fixture(scope="module")
 def items() -> Mapping[int, Item]:
     """Some bundled cases with the reference driver."""
-    cases = [case for file in load_all(discover(())).files for case in file.cases]
+    cases = [
+        case
+        for file in load_all(discover([bundled_root() / "retryable-writes"])).files
+        for case in file.cases
+    ]
     chosen = plan(cases, drivers={"reference": "2026-07-08"}, topologies=["replicaset"])[:CASES]
     return dict(enumerate(chosen))
 

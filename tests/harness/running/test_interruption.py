@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from sizes import size
+from sizes import in_full, size
 
 from harness.report.results_file import ResultsReader
 from harness.running.discovery import bundled_root
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RUNS = size("interruptions")
-FEW = (str(bundled_root() / "unified-test-format"),)
-"""Those of the format have a loop, which knows the signals too."""
-SOME = (*FEW, str(bundled_root() / "retryable-reads"))
+FORMAT = bundled_root() / "unified-test-format"
+FEW = (str(FORMAT / "loops.yml"), str(FORMAT / "operations-on-sessions.yml"))
+"""Loops know the signals too."""
+SOME = (str(FORMAT), str(bundled_root() / "retryable-reads"))
 """Enough for a run to be interrupted when its first results are known, which come late with two workers."""
 MARK = "PUSHBACKD_TEST_MARK"
 BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
@@ -152,8 +153,17 @@ def interrupted_in_the_middle(folder: Path, asked: signal.Signals, *arguments: s
     return process.returncode, shown
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("asked", BY_SIGNAL)
+@pytest.mark.parametrize(
+    ("asked", "jobs"),
+    [
+        (signal.SIGINT, "2"),
+        (signal.SIGTERM, "1"),
+        pytest.param(
+            signal.SIGINT, "1", marks=in_full("interruptions", "others have this signal, or one job")
+        ),
+        pytest.param(signal.SIGTERM, "2", marks=in_full("interruptions", "others have this signal, or jobs")),
+    ],
+)
 def test_the_first_signal_ends_a_run_which_says_what_was_not_run(
     asked: signal.Signals, jobs: str, tmp_path: Path
 ) -> None:

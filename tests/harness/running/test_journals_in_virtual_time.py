@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 SCENARIOS = sorted(path for path in bundled_root().iterdir() if path.is_dir() and path.name != "expectations")
-FEW = [path for path in SCENARIOS if path.name in {"server-selection", "sessions", "transactions"}]
+FEW = [path for path in SCENARIOS if path.name in {"server-selection", "transactions"}]
 
 
 def journals(folder: Path, *arguments: str, **environment: str) -> tuple[str, dict[str, bytes]]:
