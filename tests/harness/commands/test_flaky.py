@@ -6,15 +6,17 @@ import asyncio
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
+from click.testing import CliRunner
 
 from driver.editions import EDITIONS
 from harness.adapters.base import ErrorReport, OperationFailed
 from harness.adapters.reference import adapter as reference
 from harness.adapters.reference.adapter import ReferenceAdapter
+from harness.cli import cli
 from harness.flake_lab.schedule import parse
 from harness.report.results_file import ResultsReader
 from harness.running.result import ExitCode, ResultStatus
@@ -135,16 +137,35 @@ def test_the_same_command_says_the_same_whichever_processes_run_it(pushbackd: Ca
     assert on_workers.stdout == here.stdout
 
 
-def test_people_are_told_the_rate_the_schedule_and_the_command(pushbackd: Callable[..., Result]) -> None:
-    done = lab(pushbackd, "--repeat", 10, "--perturb", file="events-of-threads")
-    told = done.stdout.splitlines()
-    assert told[0] == "reference (pushbackd 0.1.0, edition 2026-02-20) on replicaset"
-    assert "95% interval" in told[1]
-    assert told[2].startswith(f"  races/events-of-threads::{RACING['events-of-threads']}")
-    assert told[3] == "  1 case passed in all of 10 runs: 72.2% or more, with 95% confidence"
-    assert any(line.startswith("  The smallest schedule of ") for line in told)
-    assert any("--schedule" in line and "--seed" in line for line in told if line.startswith("  again: "))
-    assert told[-1].startswith("1 passed, 1 failed in ")
+class Told(NamedTuple):
+    """What one run of the lab wrote to the terminal, and to its three files."""
+
+    text: str
+    junit: Path
+    page: Path
+    results: Path
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """A run of a file whose first case races, which several tests look at."""
+    folder = tmp_path_factory.mktemp("lab")
+    junit, page, results = (folder / name for name in ("junit.xml", "lab.html", "results.jsonl"))
+    files = ("--junit", junit, "--html", page, "--results", results)
+    arguments = ("conform", RACES / "events-of-threads.yml", "--time", "virtual", "--jobs", 1)
+    words = [*map(str, (*arguments, "--repeat", 10, "--perturb", *files))]
+    return Told(CliRunner().invoke(cli, words).stdout, junit, page, results)
+
+
+def test_people_are_told_the_rate_the_schedule_and_the_command(told: Told) -> None:
+    said = told.text.splitlines()
+    assert said[0] == "reference (pushbackd 0.1.0, edition 2026-02-20) on replicaset"
+    assert "95% interval" in said[1]
+    assert said[2].startswith(f"  races/events-of-threads::{RACING['events-of-threads']}")
+    assert said[3] == "  1 case passed in all of 10 runs: 72.2% or more, with 95% confidence"
+    assert any(line.startswith("  The smallest schedule of ") for line in said)
+    assert any("--schedule" in line and "--seed" in line for line in said if line.startswith("  again: "))
+    assert said[-1].startswith("1 passed, 1 failed in ")
 
 
 def test_with_v_every_case_has_a_row_and_with_q_none(pushbackd: Callable[..., Result]) -> None:
@@ -158,14 +179,10 @@ def test_with_v_every_case_has_a_row_and_with_q_none(pushbackd: Callable[..., Re
     assert len(quiet.stdout.splitlines()) == 1
 
 
-def test_a_junit_report_has_the_statistics_as_properties(
-    pushbackd: Callable[..., Result], tmp_path: Path
-) -> None:
-    report = tmp_path / "junit.xml"
-    lab(pushbackd, "--repeat", 10, "--perturb", "--junit", report, file="events-of-threads")
-    raced, robust = ET.parse(report).iter("testcase")
-    told = {each.get("name"): each.get("value") for each in raced.iter("property")}
-    assert told.keys() == {"runs", "passed", "rate", "interval", "seed", "schedule"}
+def test_a_junit_report_has_the_statistics_as_properties(told: Told) -> None:
+    raced, robust = ET.parse(told.junit).iter("testcase")
+    statistics = {each.get("name"): each.get("value") for each in raced.iter("property")}
+    assert statistics.keys() == {"runs", "passed", "rate", "interval", "seed", "schedule"}
     assert raced.find("failure") is not None
     assert {each.get("name"): each.get("value") for each in robust.iter("property")} == {
         "runs": "10",
@@ -244,14 +261,10 @@ def test_what_cannot_be_done_is_a_usage_error(
     assert complaint in " ".join(done.output.split())
 
 
-def test_the_page_and_the_results_of_repeated_cases_are_written(
-    pushbackd: Callable[..., Result], tmp_path: Path
-) -> None:
-    page, results = tmp_path / "lab.html", tmp_path / "results.jsonl"
-    lab(pushbackd, "--repeat", 4, "--perturb", "--html", page, "--results", results, file="events-of-threads")
-    assert "<h1>Flake lab</h1>" in page.read_text()
-    assert "<h2 " in page.read_text()
-    assert results.read_text().count("\n") > 2
+def test_the_page_and_the_results_of_repeated_cases_are_written(told: Told) -> None:
+    assert "<h1>Flake lab</h1>" in told.page.read_text()
+    assert "<h2 " in told.page.read_text()
+    assert told.results.read_text().count("\n") > 2
 
 
 def test_a_page_that_cannot_be_written_is_found_out_before_the_first_run(

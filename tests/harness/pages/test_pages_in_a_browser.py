@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+import sizes
 from browsing import DESK, MISSING, MISSING_AXE, PHONE, Page, browser
 from hunted import CLEAN, outcome
 from made_results import REAL, VIRTUAL, every_status, failed, result, retried
@@ -270,9 +271,17 @@ def test_it_opens_without_a_complaint_asks_for_nothing_and_has_its_landmarks(
         )
 
 
+WAYS = [
+    pytest.param(DESK, "light", id="desk-light"),
+    pytest.param(PHONE, "dark", id="phone-dark"),
+    pytest.param(PHONE, "light", id="phone-light"),
+    pytest.param(DESK, "dark", id="desk-dark"),
+]
+"""How readers meet a page; the first two have both sizes and both schemes."""
+
+
 @pytest.mark.skipif(bool(MISSING_AXE), reason=MISSING_AXE)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize(("size", "scheme"), WAYS[: sizes.size("pages")])
 def test_axe_finds_nothing_and_nothing_stands_out_to_the_side(
     chromium: Page, written: Path, size: tuple[int, int], scheme: str
 ) -> None:
