@@ -93,17 +93,12 @@ def test_cases_whose_adapter_was_lost_say_nothing_of_the_driver() -> None:
 def test_each_wrong_driver_is_recognised_by_the_cases_that_it_fails() -> None:
     drivers = wrong_drivers()
     every = {case for driver in drivers for case in driver.fails}
+    failed, passed = (
+        {case: Result(case, status, "replicaset", "mine", "2026-02-20") for case in every}
+        for status in (ResultStatus.FAILED, ResultStatus.PASSED)
+    )
     for driver in drivers:
-        results = [
-            Result(
-                case,
-                ResultStatus.FAILED if case in driver.fails else ResultStatus.PASSED,
-                "replicaset",
-                "mine",
-                "2026-02-20",
-            )
-            for case in every
-        ]
+        results = [(failed if case in driver.fails else passed)[case] for case in every]
         alike = behaves_like(results, drivers)[0]
         assert driver in (alike.driver, *alike.twins)
 
