@@ -14,7 +14,7 @@ from harness.unified.server_side.connection_judge import check_connections, sett
 from harness.unified.server_side.grouping import by_operation
 from harness.unified.server_side.metrics import begin_metrics, check_metrics, end_metrics
 from harness.unified.server_side.oracles import breaches
-from harness.unified.server_side.oracles.making import ending_of, trace_of
+from harness.unified.server_side.oracles.making import ending_of, made_clients, trace_of
 from harness.unified.server_side.rules import EDITIONS, Timing
 from harness.unified.server_side.seen import connections_of, requests_of
 
@@ -174,14 +174,4 @@ def _uri_options(context: Context, app_name: str | None) -> Mapping[str, Any]:
 
 def _options(context: Context) -> Mapping[str, Mapping[str, Any]]:
     """Return the connection string options of each client, by the name of its entity."""
-    created = (
-        spec
-        for step in context.account.steps
-        if step.operation.name == "createEntities"
-        for spec in step.operation.arguments.get("entities", ())
-    )
-    return {
-        spec.id: spec.body.get("uriOptions", {})
-        for spec in (*context.case.entities, *created)
-        if spec.kind is EntityKind.CLIENT
-    }
+    return {spec.id: spec.body.get("uriOptions", {}) for spec in made_clients(context)}

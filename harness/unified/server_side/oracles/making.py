@@ -27,10 +27,10 @@ from harness.unified.state import stored_documents
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from harness.unified.account import PerformedOperation
-    from harness.unified.model import Operation
+    from harness.unified.model import EntitySpec, Operation
     from harness.unified.operations.spec import Context
     from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.seen import SeenRequest
@@ -63,6 +63,17 @@ async def ending_of(context: Context) -> Ending:
     return Ending(stored, tokens)
 
 
+def made_clients(context: Context) -> Iterator[EntitySpec]:
+    """Yield the clients of a case: those of the file, and those that its operations made."""
+    created = (
+        spec
+        for step in context.account.steps
+        if step.operation.name == "createEntities"
+        for spec in step.operation.arguments.get("entities", ())
+    )
+    return (spec for spec in (*context.case.entities, *created) if spec.kind is EntityKind.CLIENT)
+
+
 def trace_of(
     context: Context,
     options: Mapping[str, Mapping[str, Any]],
@@ -89,8 +100,7 @@ def trace_of(
             jitter=_jitter(spec.body),
             seeds=_seeds(context, spec.body),
         )
-        for spec in context.case.entities
-        if spec.kind is EntityKind.CLIENT
+        for spec in made_clients(context)
     }
     lives = tuple(lives_of(connections))
     sent = [request for request in requests_of(connections) if request.name not in _HELLOS]
