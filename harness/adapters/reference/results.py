@@ -17,6 +17,7 @@ from driver.errors import (
     ServerError,
     WriteError,
 )
+from driver.events import HeartbeatEvent
 from driver.sdam.description import ServerDescription, TopologyDescription
 from harness.adapters.base import ErrorReport, Event
 
@@ -174,6 +175,8 @@ def event_of(event: DriverEvent, at: float) -> Event:
             named[written_name] = value
     if "duration" in named:
         named["durationMS"] = named.pop("duration") * 1000
+    if isinstance(event, HeartbeatEvent):
+        named["address"] = named.pop("connectionId")
     return Event(event.kind, named, at)
 
 

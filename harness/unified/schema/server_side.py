@@ -91,6 +91,9 @@ ATTEMPT: Final[Schema] = record(
         "connection": _told(
             word("same", "another"), "Whether it came on the connection of the attempt before."
         ),
+        "compressor": _told(
+            word("none", "snappy", "zlib", "zstd", "noop"), "What the message was compressed by."
+        ),
     },
 )
 
@@ -130,6 +133,11 @@ _CONNECTION: Final[Schema] = record(
         "commands": _told(array(STRING), "The commands that it carried, in order."),
         "authentication": _told(array(STRING), "The commands between hello and the first operation."),
         "closedBy": _told(word("client", "server", "nobody"), "The side that closed it."),
+        "compressed": _told(array(STRING), "The commands whose messages were compressed, in order."),
+        "streamed": _told(
+            BOOLEAN,
+            "Whether any of its commands allowed several replies (exhaustAllowed).",
+        ),
     },
     at_least=1,
 )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.unified.matching.matcher import Entities, Mismatch, match, missing
 from harness.unified.model import UNSET
 from harness.unified.server_side.attempt import attempts_of
-from harness.unified.server_side.model import GapRule, Range
+from harness.unified.server_side.model import UNCOMPRESSED, GapRule, Range
 from harness.unified.server_side.rules import Timing, attempts_expected, gap_expected, overload_backoff
 from mongowire.codes import ErrorCode
 
@@ -316,6 +316,13 @@ def _size(look: _Look) -> Mismatch | None:
     return Mismatch("size.max", most, size, f"the message has {size} bytes, {most} are allowed")
 
 
+def _compressor(look: _Look) -> Mismatch | None:
+    wanted, actual = look.wanted.compressor, look.request.compressor or UNCOMPRESSED
+    if wanted is None or wanted == actual:
+        return None
+    return Mismatch("compressor", wanted, actual, f"the message was compressed by {actual}")
+
+
 _CHECKS: Final[Sequence[Callable[[_Look], Mismatch | None]]] = (
     _meets,
     _on,
@@ -326,6 +333,7 @@ _CHECKS: Final[Sequence[Callable[[_Look], Mismatch | None]]] = (
     _newer,
     _omits,
     _size,
+    _compressor,
 )
 
 

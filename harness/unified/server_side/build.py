@@ -155,6 +155,7 @@ def _attempt(item: Marked, decoded: Callable[[Marked], Any], *, is_first: bool) 
         omits=tuple(value.get("omits", ())),
         size_max=value.get("size", {}).get("max"),
         connection=value.get("connection"),
+        compressor=value.get("compressor"),
     )
 
 
@@ -242,13 +243,16 @@ def _connections(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedConn
 
 def _connection(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedConnection:
     value, hello = item.value, item.get("hello")
-    commands, authentication = value.get("commands"), value.get("authentication")
+    listed = {
+        name: None if value.get(name) is None else tuple(value[name])
+        for name in ("commands", "authentication", "compressed")
+    }
     return ExpectedConnection(
         location=item.location,
         hello=None if hello is None else decoded(hello),
-        commands=None if commands is None else tuple(commands),
-        authentication=None if authentication is None else tuple(authentication),
         closed_by=value.get("closedBy"),
+        streamed=value.get("streamed"),
+        **listed,
     )
 
 

@@ -256,6 +256,7 @@ class _Judge:
         listed = (
             ("authentication", expected.authentication, seen.authentication, "authenticated by"),
             ("commands", expected.commands, seen.commands, "carried"),
+            ("compressed", expected.compressed, seen.compressed, "compressed"),
         )
         for field, names, actual, verb in listed:
             if names is not None and names != actual:
@@ -265,6 +266,10 @@ class _Judge:
             why = f"{seen.name} was closed by {seen.closed_by}, expected {expected.closed_by}"
             mismatch = Mismatch(f"{path}.closedBy", expected.closed_by, seen.closed_by, why)
             return Wrong(why, mismatch, (seen,))
+        if expected.streamed not in (None, seen.is_streamed):
+            allowed = "allowed" if seen.is_streamed else "did not allow"
+            why = f"{seen.name} {allowed} several replies to a request"
+            return Wrong(why, Mismatch(f"{path}.streamed", expected.streamed, seen.is_streamed, why), (seen,))
         return None
 
 
@@ -366,6 +371,16 @@ class ConnectionLife:
     def closed_by(self) -> str:
         """Return the side that closed it: client, server or nobody."""
         return self.seen.closed_by or NOBODY
+
+    @property
+    def compressed(self) -> tuple[str, ...]:
+        """Return the names of the commands whose messages were compressed."""
+        return tuple(_name(request) for request in self.seen.requests if request.compressor is not None)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the server might send several replies to one of its commands."""
+        return any(request.exhaust_allowed for request in self.seen.requests)
 
     @property
     def establishing_ended_seq(self) -> float:

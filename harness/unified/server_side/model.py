@@ -64,6 +64,7 @@ FULL_OVERLOAD_BACKOFF: Final = "full overload backoff"
 TRANSACTION_BACKOFF: Final = "transaction backoff"
 GAP_RULES: Final = (NO_GAP, OVERLOAD_BACKOFF, FULL_OVERLOAD_BACKOFF, TRANSACTION_BACKOFF)
 OVERLOAD_RETRIES: Final = "overload retries"
+UNCOMPRESSED: Final = "none"
 
 ExpectedGap: TypeAlias = Range | GapRule
 ExpectedCount: TypeAlias = Range | CountRule
@@ -99,6 +100,7 @@ class ExpectedAttempt:
     omits: tuple[str, ...] = ()
     size_max: int | None = None
     connection: str | None = None
+    compressor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class ExpectedConnection:
     commands: tuple[str, ...] | None = None
     authentication: tuple[str, ...] | None = None
     closed_by: str | None = None
+    compressed: tuple[str, ...] | None = None
+    streamed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ class SeenRequest:
     app_name: str | None = None
     accepted: float = -inf
     """The instant when its connection was accepted."""
+    compressor: str | None = None
+    """The compressor of an OP_COMPRESSED, None for a message as it is."""
+    exhaust_allowed: bool = False
+    """Whether the client takes further replies to it (`exhaustAllowed`)."""
 
     @property
     def name(self) -> str:
@@ -145,6 +149,8 @@ def _take(line: _ConnectionLine, entry: Received | Sent | Closed) -> None:
             size=entry.envelope.wire_size,
             command=document_of(entry.envelope),
             accepted=line.accepted.at,
+            compressor=_compressor(entry.envelope),
+            exhaust_allowed=entry.envelope.exhaust_allowed,
         )
     else:
         request = line.requests.get(entry.envelope.response_to)
@@ -190,6 +196,10 @@ def _app_name(requests: Sequence[SeenRequest]) -> str | None:
     client: Any = requests[0].command.get("client") or {}
     name = (client.get("application") or {}).get("name")
     return name if isinstance(name, str) else None
+
+
+def _compressor(envelope: Envelope) -> str | None:
+    return None if envelope.compressor is None else envelope.compressor.compressor_name
 
 
 def document_of(envelope: Envelope) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ written. Each is a small function from a `Trace` to sentences, and a row of the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from harness.adapters.base import Feature
@@ -17,6 +18,7 @@ from harness.unified.server_side.oracles import (
     errors,
     interruptions,
     logs,
+    monitors,
     pool_events,
     pools,
     queues,
@@ -24,12 +26,35 @@ from harness.unified.server_side.oracles import (
     transaction_ids,
     waits,
 )
-from harness.unified.server_side.oracles.oracle import Oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from harness.unified.server_side.oracles.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """A rule as a function: it yields a sentence for each breach that a case shows.
+
+    `rules` are the ids of docs/CONFORMANCE.md, `features` what the driver's adapter must have for it to be
+    asked. `sentence` is the rule in words.
+    """
+
+    name: str
+    sentence: str
+    check: Callable[[Trace], Iterator[str]]
+    rules: tuple[str, ...] = ()
+    features: frozenset[Feature] = frozenset()
+
+    def breaches(self, trace: Trace) -> Iterator[str]:
+        """Yield a sentence for each breach; none where the adapter lacks what it takes to judge."""
+        if self.features <= trace.features:
+            yield from self.check(trace)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({', '.join(self.rules)})" if self.rules else self.name
+
 
 ALL: Final = "all"
 """What stands for every oracle."""
@@ -37,6 +62,7 @@ ALL: Final = "all"
 _COMMANDS: Final = frozenset({Feature.COMMAND_EVENTS})
 _POOLS: Final = frozenset({Feature.POOL_EVENTS})
 _SERVERS: Final = frozenset({Feature.POOL_EVENTS, Feature.SDAM_EVENTS})
+_CHECKS: Final = frozenset({Feature.SDAM_EVENTS})
 _LOGS: Final = frozenset({Feature.POOL_EVENTS, Feature.LOG_MESSAGES})
 
 _TABLE: Final = (
@@ -283,6 +309,44 @@ _TABLE: Final = (
         "A handshake or a login that was refused is not repeated on its connection.",
         connections.what_establishes_is_sent_once,
         ("CB-27",),
+    ),
+    Oracle(
+        "metadata",
+        "Every connection says the same of its client, in 512 bytes at most.",
+        connections.clients_say_who_they_are_in_512_bytes,
+    ),
+    Oracle(
+        "compression",
+        "A message is compressed as both sides said they can, and none that greets or authenticates.",
+        connections.only_what_may_be_is_compressed,
+    ),
+    Oracle(
+        "monitor-hellos",
+        "A check waits for news where it says what it knows and for how long, and allows further answers.",
+        monitors.checks_ask_for_news_as_they_may,
+    ),
+    Oracle(
+        "monitor-connections",
+        "One connection checks a server, and another measures round trips while that streams.",
+        monitors.one_connection_checks_a_server,
+    ),
+    Oracle(
+        "check-pace",
+        "Checks follow one another no sooner than they may, and no later than they should.",
+        monitors.checks_keep_their_pace,
+        features=_CHECKS,
+    ),
+    Oracle(
+        "heartbeats",
+        "A check is told to begin and then to end, once, and takes the time between.",
+        monitors.heartbeats_begin_and_end,
+        features=_CHECKS,
+    ),
+    Oracle(
+        "check-result",
+        "A server whose check failed is Unknown, and its pool paused, until one succeeds.",
+        monitors.a_failed_check_makes_its_server_unknown,
+        features=_SERVERS,
     ),
     Oracle(
         "max-connecting",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import BSON
 
 from harness.unified.deployment import Topology
 from harness.unified.server_side.attempts import milliseconds
@@ -138,3 +140,42 @@ def _peak(lives: list[ConnectionLife], end: Callable[[ConnectionLife], float]) -
         ),
         default=0,
     )
+
+
+def clients_say_who_they_are_in_512_bytes(trace: Trace) -> Iterator[str]:
+    """MongoDB Handshake: Client Metadata, Limitations."""
+    appended = any(step.operation.name == "appendMetadata" for step in trace.steps)
+    first: dict[str | None, Any] = {}
+    for life in trace.connections:
+        said: Any = life.hello.get("client")
+        if said is None:
+            continue
+        size = len(BSON.encode(said))
+        if size > _MAX_METADATA_SIZE:
+            yield f"the client's metadata on {life.name} have {size} bytes"
+        if first.setdefault(life.seen.app_name, said) != said and not appended:
+            yield f"{life.name} says something else of its client than the connection before"
+
+
+_MAX_METADATA_SIZE: Final = 512
+
+
+def only_what_may_be_is_compressed(trace: Trace) -> Iterator[str]:
+    """Wire Compression: Compressor Negotiation, Messages that cannot be compressed."""
+    for life in trace.connections:
+        reply = life.seen.requests[0].reply or {}
+        agreed = frozenset(life.hello.get("compression") or ()) & frozenset(reply.get("compression") or ())
+        for request in life.seen.requests:
+            if request.compressor is None:
+                continue
+            if request.name in _NEVER_COMPRESSED:
+                yield f"{life.name} carried a compressed {request.name}"
+            elif request.compressor not in agreed:
+                by = request.compressor
+                yield f"{life.name} carried a {request.name} compressed by {by}, which is not agreed on"
+
+
+_NEVER_COMPRESSED: Final = _ESTABLISHING | {
+    *("authenticate", "getnonce", "createUser", "updateUser", "copydbSaslStart", "copydbgetnonce", "copydb")
+}
+"""Commands that may hold secrets, or come before a compressor is agreed on."""

@@ -1,0 +1,226 @@
+"""Oracles of monitors: what they ask, how often, what they tell, and what a failed check leads to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.unified.deployment import Topology
+from harness.unified.server_side.attempts import milliseconds
+from harness.unified.server_side.oracles.pool_events import DESCRIBED, UNKNOWN
+from harness.unified.server_side.oracles.pool_life import POOL_CLEARED, POOL_CREATED, POOL_READY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from harness.adapters.base import Event
+    from harness.unified.server_side.connection_judge import ConnectionLife
+    from harness.unified.server_side.oracles.trace import Trace, TracedClient
+
+STARTED: Final = "serverHeartbeatStartedEvent"
+SUCCEEDED: Final = "serverHeartbeatSucceededEvent"
+FAILED: Final = "serverHeartbeatFailedEvent"
+
+_MIN_HEARTBEAT: Final = 0.5
+"""Seconds. Server Monitoring: minHeartbeatFrequencyMS."""
+
+_AWAITS: Final = ("topologyVersion", "maxAwaitTimeMS")
+_WAY: Final = 0.02
+"""Seconds that a reply and the next request travel in virtual time, at most."""
+
+_ROUGHLY: Final = 0.2
+"""Part of a time on the wall clock by which two instants may be nearer."""
+
+
+def _monitoring(trace: Trace, client: TracedClient) -> Mapping[str, list[ConnectionLife]]:
+    """Return the connections of a client's monitors, by server: those that said hello more than once.
+
+    Nobody can say whose they are where two clients have one name, or none.
+    """
+    found: dict[str, list[ConnectionLife]] = defaultdict(list)
+    if client.app_name is None or [each.app_name for each in trace.clients].count(client.app_name) > 1:
+        return found
+    for life in trace.connections:
+        if life.seen.app_name == client.app_name and life.is_monitoring and len(life.seen.requests) > 1:
+            found[life.seen.server].append(life)
+    return found
+
+
+def _frequency(client: TracedClient) -> float:
+    """Return heartbeatFrequencyMS in seconds."""
+    return float(client.options.get("heartbeatFrequencyMS", 10_000)) / 1000
+
+
+# --- on the wire ---
+
+
+def checks_ask_for_news_as_they_may(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: Streaming Protocol, Polling Protocol, serverMonitoringMode, Measuring RTT."""
+    for client in trace.clients:
+        polls = client.options.get("serverMonitoringMode") == "poll"
+        wanted = client.options.get("heartbeatFrequencyMS")
+        for lives in _monitoring(trace, client).values():
+            for life in lives:
+                yield from _asked(life, polls=polls, frequency=wanted)
+
+
+def _asked(life: ConnectionLife, *, polls: bool, frequency: int | None) -> Iterator[str]:
+    first, *others = life.seen.requests
+    if first.exhaust_allowed or any(name in first.command for name in _AWAITS):
+        yield f"{life.name} began with a hello that waits for news"
+    before = first
+    for request in others:
+        waits = [name for name in _AWAITS if name in request.command]
+        if "client" in request.command:
+            yield f"{life.name} said who its client is once more"
+        if waits and polls:
+            yield f"{life.name} waited for news, and its client is to poll"
+        if len(waits) == 1:
+            yield f"{life.name} asked with {waits[0]} alone"
+        if bool(waits) != request.exhaust_allowed:
+            yield f"{life.name} {'allowed' if request.exhaust_allowed else 'did not allow'} further answers"
+        if len(waits) == len(_AWAITS):
+            known = (before.reply or {}).get("topologyVersion")
+            if not before.exhaust_allowed and request.command["topologyVersion"] != known:
+                yield f"{life.name} asked for news since another version than the last that it was told"
+            if frequency is not None and request.command["maxAwaitTimeMS"] != frequency:
+                said = request.command["maxAwaitTimeMS"]
+                yield f"{life.name} waits for {said} ms, heartbeatFrequencyMS is {frequency}"
+        before = request
+
+
+def one_connection_checks_a_server(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: Multi-threaded or asynchronous monitoring, Measuring RTT."""
+    for client in trace.clients:
+        most = 1 if client.options.get("serverMonitoringMode") == "poll" else 2
+        for server, lives in _monitoring(trace, client).items():
+            at_once = max(
+                sum(each.seen.accepted_seq <= life.seen.accepted_seq < each.seen.closed_seq for each in lives)
+                for life in lives
+            )
+            if at_once > most:
+                yield f"{client.name} had {at_once} connections that check {server}"
+
+
+def checks_keep_their_pace(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: heartbeatFrequencyMS, minHeartbeatFrequencyMS, Network error during server check."""
+    exact = trace.timing.round_trip is not None
+    for client in trace.clients:
+        frequency = _frequency(client)
+        least = min(_MIN_HEARTBEAT, frequency) * (1.0 if exact else 1 - _ROUGHLY)
+        for lives in _monitoring(trace, client).values():
+            for life in lives:
+                for before, request in pairwise(life.seen.requests):
+                    gap = request.at - before.at
+                    if not any(name in request.command for name in _AWAITS) and gap < least - _WAY:
+                        yield f"{life.name} said hello again after {milliseconds(gap)}"
+        if exact and not trace.timing.is_disturbed:
+            yield from _gaps(trace, client, frequency)
+
+
+def _gaps(trace: Trace, client: TracedClient, frequency: float) -> Iterator[str]:
+    """Judge the time between two checks of a server, as a client told of them."""
+    for address, told in _told(client).items():
+        known = False
+        for (began, ended), (following, _) in pairwise(_checks(told)):
+            gap = following.at - ended.at
+            lost = ended.kind == FAILED and known and not _is_refused(trace, client, began, ended)
+            at_once = lost or following.fields.get("awaited") or ended.fields.get("awaited")
+            known = ended.kind == SUCCEEDED
+            if lost and gap > _WAY:
+                yield f"{client.name} lost a check of {address}, and repeated it after {milliseconds(gap)}"
+            if not at_once and gap < min(_MIN_HEARTBEAT, frequency) - _WAY:
+                yield f"{client.name} checked {address} again after {milliseconds(gap)}"
+            if gap > frequency + _WAY and "heartbeatFrequencyMS" in client.options:
+                yield f"{client.name} checked {address} again after {milliseconds(gap)} only"
+
+
+def _is_refused(trace: Trace, client: TracedClient, began: Event, ended: Event) -> bool:
+    """Return whether a check failed by an error that the server replied."""
+    return any(
+        request.reply is not None and not request.reply.get("ok")
+        for life in trace.connections
+        if life.seen.app_name == client.app_name and life.is_monitoring
+        for request in life.seen.requests
+        if began.seq < request.ended_seq < ended.seq
+    )
+
+
+# --- as clients tell of them ---
+
+
+def _told(client: TracedClient) -> Mapping[str, list[Event]]:
+    """Return what a client told of the checks of each server, where it told of beginnings and of ends."""
+    found: dict[str, list[Event]] = defaultdict(list)
+    for event in client.of_kind(STARTED, SUCCEEDED, FAILED):
+        found[_address(event)].append(event)
+    kinds = {event.kind for events in found.values() for event in events}
+    return found if STARTED in kinds and len(kinds) > 1 else {}
+
+
+def _address(event: Event) -> str:
+    return str(event.fields.get("address", event.fields.get("connectionId", "")))
+
+
+def _checks(told: list[Event]) -> list[tuple[Event, Event]]:
+    """Return the checks that ended, each as its beginning and its end."""
+    return [(began, ended) for began, ended in pairwise(told) if began.kind == STARTED != ended.kind]
+
+
+def heartbeats_begin_and_end(trace: Trace) -> Iterator[str]:
+    """SDAM Logging and Monitoring: Heartbeats."""
+    exact = trace.timing.round_trip is not None
+    for client in trace.clients:
+        tells_all = all(any(client.of_kind(kind)) for kind in (STARTED, SUCCEEDED, FAILED))
+        for address, told in _told(client).items():
+            if told[0].fields.get("awaited"):
+                yield f"{client.name}: the first check of {address} was awaited"
+            for before, event in pairwise(told):
+                twice = before.kind == event.kind == STARTED and tells_all
+                if twice or STARTED not in (before.kind, event.kind):
+                    yield f"{client.name} told of {address}: {event.kind} after {before.kind}"
+            for began, ended in _checks(told):
+                if began.fields.get("awaited") != ended.fields.get("awaited"):
+                    yield f"{client.name}: a check of {address} began awaited or not, and ended the other way"
+                yield from _duration(client, began, ended, exact=exact)
+
+
+def _duration(client: TracedClient, began: Event, ended: Event, *, exact: bool) -> Iterator[str]:
+    told: Any = ended.fields.get("durationMS")
+    took = (ended.at - began.at) * 1000
+    if told is not None and abs(told - took) > (_EXACT_MS if exact else max(took, _SOME_MS) / 2):
+        yield f"{client.name}: {ended.kind} tells {told:g} ms, and it took {took:g} ms"
+
+
+_EXACT_MS: Final = 0.1
+_SOME_MS: Final = 100.0
+"""What a busy machine may take between two events."""
+
+
+def a_failed_check_makes_its_server_unknown(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: Network or command error during server check; SDAM: Connection Pool Management."""
+    if trace.topology is Topology.LOAD_BALANCED:
+        return
+    for client in trace.clients:
+        types: dict[str, str] = {}
+        ready: set[str] = set()
+        failed: set[str] = set()
+        for event in client.of_kind(STARTED, FAILED, DESCRIBED, POOL_READY, POOL_CREATED, POOL_CLEARED):
+            if event.kind == DESCRIBED:
+                described: Mapping[str, Any] = event.fields["newDescription"]
+                types[described.get("address", event.fields.get("address"))] = described["type"]
+                continue
+            address = _address(event)
+            if event.kind == FAILED:
+                failed.add(address)
+            elif event.kind == STARTED and address in failed:
+                failed.discard(address)
+                if types.get(address, UNKNOWN) != UNKNOWN:
+                    yield f"{client.name}: a check of {address} failed, and it was {types[address]} still"
+                if address in ready:
+                    yield f"{client.name}: a check of {address} failed, and its pool was ready still"
+            elif event.kind == POOL_READY:
+                ready.add(address)
+            elif event.kind in (POOL_CREATED, POOL_CLEARED):
+                ready.discard(address)
