@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parents[2] / "spec_tests"
 ESTABLISHED: Final = FOLDER / "connection-monitoring-and-pooling" / "every-failed-connection.yml"
-CHECKED: Final = FOLDER / "server-discovery-and-monitoring" / "every-failed-check-of-a-member.yml"
+CHECKED: Final = FOLDER / "server-discovery-and-monitoring" / "every-failed-check-of-a-server.yml"
 
 _WRITTEN: Final = (
     "# `python tests/support/connection_lists.py` writes this file from a table of phases and failures."
@@ -104,6 +104,20 @@ _SUBJECTS: Final = {
     "saslContinue": "a connection whose login",
     "find": "a connection whose first command",
 }
+
+
+IN_REAL_TIME: Final = (
+    ("accept", ESTABLISHING["accept"][2]),
+    *(("hello", failure) for failure in (CLOSED, SILENT, SHUT_DOWN)),
+    *(("saslContinue", failure) for failure in (CLOSED, UNKNOWN_USER)),
+    *(("find", failure) for failure in (CLOSED, SILENT, STEPPED_DOWN, SHUT_DOWN, BUSY)),
+    *((failure, "polling") for failure in (CLOSED, SILENT, REFUSED)),
+    (CLOSED, "streaming"),
+)
+"""What every driver is asked: phases of a pool's connection, and kinds of monitors.
+
+The rest is asked in virtual time, where nothing is left to a busy machine, and costs less.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +230,7 @@ _yamlAnchors:
   balancedAuth: &balancedAuth [{{ topologies: [load-balanced], auth: true }}]
   inVirtualTime: &inVirtualTime {{ time: virtual }}
   ruled: &ruled {{ runOn: *inVirtualTime, expectRules: all }}
+  ruledAnywhere: &ruledAnywhere {{ expectRules: all }}
 
 tests:
 """
@@ -299,7 +314,14 @@ def _happens(phase: str, failure: Failure, *, nth: int = 1) -> str:
 
 
 def _case(
-    what: str, phase: str, failure: Failure, place: Place, wrong: str, *operations: str, more: str = ""
+    what: str,
+    phase: str,
+    failure: Failure,
+    place: Place,
+    wrong: str,
+    *operations: str,
+    rules: str = "ruled",
+    more: str = "",
 ) -> Iterator[str]:
     subject = f"{_SUBJECTS[phase]} {failure.words}"
     yield f"  - description: {what.format(subject)}{_ALSO[place]}"
@@ -308,7 +330,7 @@ def _case(
     yield f"    runOnRequirements: *{place.value}{'Auth' if phase == 'saslContinue' else ''}"
     yield "    operations:"
     yield from (f"      - {each}" for each in operations)
-    yield f"    pushbackd: {{ <<: *ruled, {more} }}" if more else "    pushbackd: *ruled"
+    yield f"    pushbackd: {{ <<: *{rules}, {more} }}" if more else f"    pushbackd: *{rules}"
     yield ""
 
 
@@ -355,6 +377,7 @@ def _told(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         f"*notEstablished{not_established}",
         f"*failed{not_established}",
         "*served",
+        rules="ruledAnywhere" if (phase, failure) in IN_REAL_TIME else "ruled",
     )
 
 
@@ -485,9 +508,279 @@ def _established() -> Iterator[str]:
                 yield from _filling(phase, failure, place)
 
 
+# --- connections of monitors ---
+
+
+_CHECKS_HEAD: Final = f"""\
+# Whatever becomes of a check, the first, a later one, one that waits for news or one that measures a round
+# trip: what the monitor tells and when it asks again, what becomes of server, pool and of what runs on it.
+{_WRITTEN}
+# Server Monitoring: Network or command error during server check, Measuring RTT;
+# CMAP: Clearing a Connection Pool
+description: every-failed-check-of-a-server
+schemaVersion: "1.10"
+
+runOnRequirements:
+  - minServerVersion: "4.9"
+    topologies: [single, replicaset, sharded]
+
+createEntities:
+  - client: {{ id: &operator operator, useMultipleMongoses: false }}
+  - database: {{ id: &operatorAdmin operatorAdmin, client: *operator, databaseName: admin }}
+  - thread: {{ id: &thread thread }}
+
+initialData:
+  - collectionName: &collectionName stock
+    databaseName: &databaseName pushbackd
+    documents: [{{ _id: 1 }}]
+
+_yamlAnchors:
+  asks: &asks {{ appName: &appName everyCheck, heartbeatFrequencyMS: 1000, connectTimeoutMS: 500 }}
+  events: &events
+    - serverHeartbeatStartedEvent
+    - serverHeartbeatSucceededEvent
+    - serverHeartbeatFailedEvent
+    - serverDescriptionChangedEvent
+    - topologyDescriptionChangedEvent
+    - poolReadyEvent
+    - poolClearedEvent
+    - connectionClosedEvent
+    - commandStartedEvent
+  client: &client {{ id: &clientId client, useMultipleMongoses: false, observeEvents: *events }}
+  database: &database {{ id: &databaseId database, client: *clientId, databaseName: *databaseName }}
+  stock: &stock {{ id: &stockId stock, database: *databaseId, collectionName: *collectionName }}
+  create: &create {{ name: createEntities, object: testRunner }}
+  awaited: &awaited {{ name: waitForEvent, object: testRunner }}
+  counted: &counted {{ name: assertEventCount, object: testRunner }}
+  command: &command {{ name: runCommand, object: *operatorAdmin }}
+  operations:
+{{operations}}
+  single: &single [{{ topologies: [single, replicaset, sharded] }}]
+  inSet: &inSet [{{ topologies: [replicaset] }}]
+  inVirtualTime: &inVirtualTime {{ time: virtual }}
+  ruled: &ruled {{ runOn: *inVirtualTime, expectRules: all }}
+  ruledAnywhere: &ruledAnywhere {{ expectRules: all }}
+
+tests:
+"""
+
+_WATCHERS: Final = {
+    "polling": "directConnection: true, serverMonitoringMode: poll",
+    "streaming": "directConnection: true, serverMonitoringMode: stream",
+    "pollingSet": "serverMonitoringMode: poll",
+    "streamingSet": "serverMonitoringMode: stream",
+}
+"""The clients of cases, with the options of each."""
+
+_COUNTED: Final = {
+    "failed": "serverHeartbeatFailedEvent: {}",
+    "failedCheck": "serverHeartbeatFailedEvent: { awaited: false }",
+    "failedNews": "serverHeartbeatFailedEvent: { awaited: true }",
+    "news": "serverHeartbeatSucceededEvent: { awaited: true }",
+    "unknown": "serverDescriptionChangedEvent: { newDescription: { type: Unknown } }",
+    "primary": "serverDescriptionChangedEvent: { newDescription: { type: RSPrimary } }",
+    "secondary": "serverDescriptionChangedEvent: { newDescription: { type: RSSecondary } }",
+    "primaryLost": "topologyDescriptionChangedEvent: { previousDescription: { type: ReplicaSetWithPrimary }, "
+    "newDescription: { type: ReplicaSetNoPrimary } }",
+    "ready": "poolReadyEvent: {}",
+    "cleared": "poolClearedEvent: {}",
+    "clearedAlone": "poolClearedEvent: { interruptInUseConnections: false }",
+    "interrupted": "poolClearedEvent: { interruptInUseConnections: true }",
+    "stale": "connectionClosedEvent: { reason: stale }",
+    "gone": "connectionClosedEvent: {}",
+    "asked": "commandStartedEvent: { commandName: find }",
+}
+"""Events that cases wait for or count."""
+
+
+def _watching() -> Iterator[str]:
+    """Yield the operations that many cases have."""
+    for name, options in _WATCHERS.items():
+        uri = f"uriOptions: {{ <<: *asks, {options} }}"
+        entities = f"[client: {{ <<: *client, {uri} }}, database: *database, collection: *stock]"
+        yield f"    - &{name} {{ <<: *create, arguments: {{ entities: {entities} }} }}"
+    find = "name: find, object: *stockId, arguments: { filter: {} }, expectResult: [{ _id: 1 }]"
+    yield f"    - &served {{ {find} }}"
+    runs = f"{{ thread: *thread, operation: {{ {find} }} }}"
+    yield f"    - &runs {{ name: runOnThread, object: testRunner, arguments: {runs} }}"
+    yield "    - &ends { name: waitForThread, object: testRunner, arguments: { thread: *thread } }"
+    yield "    - &written { name: insertOne, object: *stockId, arguments: { document: { _id: 2 } } }"
+    slow = "when: { command: find, appName: *appName }, then: { delay: 1500ms }, times: 1"
+    added = f"{{ commandName: pushbackd, command: {{ pushbackd: addRule, rule: {{ {slow} }} }} }}"
+    yield f"    - &findIsSlow {{ <<: *command, arguments: {added} }}"
+    waits = "{ name: wait, object: testRunner, arguments: { ms: 3500 } }"
+    yield f"    - &threeHeartbeats {waits} # lint: allow timed-wait, in virtual time"
+
+
+def _soon(event: str, count: int = 1) -> str:
+    arguments = f"{{ client: *clientId, event: {{ {_COUNTED[event]} }}, count: {count} }}"
+    return f"{{ <<: *awaited, arguments: {arguments} }}"
+
+
+def _times(event: str, count: int) -> str:
+    arguments = f"{{ client: *clientId, event: {{ {_COUNTED[event]} }}, count: {count} }}"
+    return f"{{ <<: *counted, arguments: {arguments} }}"
+
+
+_ANSWERED: Final = (REFUSED, WORDLESS, STEPPED_DOWN, SHUT_DOWN, BUSY)
+_AWAITS: Final = "document: { topologyVersion: { $exists: true } }"
+_MEASURES: Final = "document: { topologyVersion: { $exists: false }, client: { $exists: false } }"
+_CHECKS: Final = (
+    "Server Monitoring: Network or command error during server check; SDAM: Connection Pool Management"
+)
+
+
+def _meets(failure: Failure, *, only: str = "", node: str = "") -> str:
+    """Return the operation that has the next hello fail."""
+    where = "".join(f", {each}" for each in (node and f"node: {node}", only) if each)
+    if failure.rule:
+        when = f"{{ command: hello, appName: *appName{where} }}"
+        made = f"pushbackd: addRule, rule: {{ when: {when}, then: {failure.rule}, times: 1 }}"
+    elif failure.fault.startswith("at: accept"):
+        made = f"pushbackd: addFault, fault: {{ {failure.fault}, times: 1 }}"
+    else:
+        made = (
+            f"pushbackd: addFault, fault: {{ command: {_SAID['hello']}, appName: *appName,"
+            f" {failure.fault}{where}, times: 1 }}"
+        )
+    return f"{{ <<: *command, arguments: {{ commandName: pushbackd, command: {{ {made} }} }} }}"
+
+
+def _check(
+    what: str,
+    wrong: str,
+    *operations: str,
+    where: str = "single",
+    rules: str = "ruled",
+    more: str = "",
+) -> Iterator[str]:
+    yield f"  - description: {what}"
+    yield f"    # Rules: {_CHECKS}"
+    yield f"    # Wrong driver: {wrong}"
+    yield f"    runOnRequirements: *{where}"
+    yield "    operations:"
+    yield from (f"      - {each}" for each in operations)
+    yield f"    pushbackd: {{ <<: *{rules}, {more} }}" if more else f"    pushbackd: *{rules}"
+    yield ""
+
+
+def _first(failure: Failure) -> Iterator[str]:
+    """Yield a case: the first check of a server fails, and nothing was known that could be lost."""
+    accepted = "a monitor's connection" if "accept" in failure.fault else "a first check that"
+    yield from _check(
+        f"{accepted} {failure.words} is repeated, and costs nothing but time",
+        "tells of a clear of a pool that was never ready, asks in a loop, or not before the next heartbeat.",
+        _meets(failure),
+        "*polling",
+        "*served",
+        _times("failedCheck", 1),
+        _times("failed", 1),
+        _times("cleared", 0),
+        _times("ready", 1),
+    )
+
+
+def _later(failure: Failure, client: str) -> Iterator[str]:
+    """Yield a case: a server was known, and a command runs on it, when a check of it fails."""
+    awaits = client == "streaming"
+    late = failure.kind is Kind.LATE
+    ends = "is interrupted and tried again" if late else "ends as it would have"
+    yield from _check(
+        f"a check that {'waits for news and ' if awaits else ''}{failure.words} has its server found anew,"
+        f" and what runs there {ends}",
+        "keeps server or pool, interrupts without a cause, or asks again too soon or too late.",
+        f"*{client}",
+        "*served",
+        *((_soon("news"),) if awaits else ()),
+        "*findIsSlow",
+        "*runs",
+        _soon("asked", 2),
+        _meets(failure, only=_AWAITS if awaits else ""),
+        _soon("failedNews" if awaits else "failedCheck"),
+        _soon("interrupted" if late else "clearedAlone"),
+        _soon("unknown"),
+        "*ends",
+        _soon("ready", 2),
+        "*served",
+        _times("failed", 1),
+        _times("unknown", 1),
+        _times("cleared", 1),
+        _times("gone" if late else "stale", 1),
+        rules="ruledAnywhere" if (failure, client) in IN_REAL_TIME else "ruled",
+        more=f"expectAttempts: [{{ command: find, appName: *appName, operations: 3,"
+        f" count: {{ max: {1 + late} }} }}]",
+    )
+
+
+def _round_trip(failure: Failure) -> Iterator[str]:
+    """Yield a case: what measures round trips fails, which says nothing of the server."""
+    yield from _check(
+        f"a measure of the round trip that {failure.words} says nothing of its server",
+        "takes what measures round trips for a check.",
+        "*streaming",
+        "*served",
+        _soon("news"),
+        _meets(failure, only=_MEASURES),
+        "*threeHeartbeats",
+        "*served",
+        _times("failed", 0),
+        _times("unknown", 0),
+        _times("cleared", 0),
+        _times("gone", 0),
+    )
+
+
+def _member(failure: Failure, client: str, *, primary: bool) -> Iterator[str]:
+    """Yield a case: a check of one member of a set fails, and the others are as they were."""
+    awaits = client.startswith("streaming")
+    who, waits = "the primary" if primary else "a secondary", "waits for news and " if awaits else ""
+    yield from _check(
+        f"a check of {who} that {waits}{failure.words} is about nobody else",
+        "has other members pay for it, or takes the set for one without a primary, or with one.",
+        f"*{client}",
+        _soon("primary"),
+        _soon("secondary", 2),
+        *((_soon("news", 3),) if awaits else ()),
+        _meets(failure, only=_AWAITS if awaits else "", node="primary" if primary else "node1"),
+        _soon("unknown"),
+        "*written",
+        _soon("primary" if primary else "secondary", 2 if primary else 3),
+        "*threeHeartbeats",
+        _times("failed", 1),
+        _times("unknown", 1),
+        _times("cleared", 1),
+        _times("primaryLost", int(primary)),
+        _times("primary", 1 + primary),
+        where="inSet",
+    )
+
+
+def checked() -> str:
+    """Return the text of the scenarios of monitors' connections."""
+    return _CHECKS_HEAD.replace("{operations}", "\n".join(_watching())) + "\n".join(_checked()) + "\n"
+
+
+def _checked() -> Iterator[str]:
+    for failure in (*ESTABLISHING["accept"], *LOSSES, *_ANSWERED):
+        yield from _first(failure)
+    for failure in (*LOSSES, *_ANSWERED):
+        yield from _later(failure, "polling")
+    for failure in (CLOSED, SILENT, *_ANSWERED):
+        yield from _later(failure, "streaming")
+    for failure in (CLOSED, SILENT, REFUSED, BUSY):
+        yield from _round_trip(failure)
+    for client in ("pollingSet", "streamingSet"):
+        for failure in (CLOSED, SILENT, REFUSED):
+            yield from _member(failure, client, primary=True)
+            yield from _member(failure, client, primary=False)
+
+
 def texts() -> dict[Path, str]:
     """Return the files with their texts."""
-    return {ESTABLISHED: established().rstrip("\n") + "\n"}
+    return {
+        ESTABLISHED: established().rstrip("\n") + "\n",
+        CHECKED: checked().rstrip("\n") + "\n",
+    }
 
 
 if __name__ == "__main__":

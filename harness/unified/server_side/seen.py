@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from bson.errors import BSONError
 
@@ -22,6 +22,15 @@ OWN_APP_NAME: Final = "harness"
 
 End: TypeAlias = Literal["reply", "server", "client", "open"]
 """How a request ended: with a reply, closed by the server or by the client, or not at all."""
+
+
+class Reply(NamedTuple):
+    """A reply of a server, after which another one may come (`more_to_come`)."""
+
+    seq: int
+    at: float
+    document: Mapping[str, Any]
+    more_to_come: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +60,18 @@ class SeenRequest:
     """The compressor of an OP_COMPRESSED, None for a message as it is."""
     exhaust_allowed: bool = False
     """Whether the client takes further replies to it (`exhaustAllowed`)."""
+    latest: Reply | None = None
+    """The last of its replies: several come where the client allows it."""
 
     @property
     def name(self) -> str:
         """The command's name."""
         return next(iter(self.command), "")
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether another reply to it was to come when its connection ended."""
+        return self.latest is not None and self.latest.more_to_come
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +130,8 @@ class _ConnectionLine:
 
     accepted: Accepted
     requests: dict[int, SeenRequest] = field(default_factory=dict)
+    streamed: dict[int, int] = field(default_factory=dict)
+    """The request that each reply answers which another one follows, by the reply's id."""
     closed: Closed | None = None
 
 
@@ -153,15 +171,21 @@ def _take(line: _ConnectionLine, entry: Received | Sent | Closed) -> None:
             exhaust_allowed=entry.envelope.exhaust_allowed,
         )
     else:
-        request = line.requests.get(entry.envelope.response_to)
-        if request is not None and request.reply is None:  # later ones are of an exhaust stream
-            line.requests[request.request_id] = replace(
-                request,
-                reply=document_of(entry.envelope),
-                end="reply",
-                ended=entry.at,
-                ended_seq=entry.seq,
-            )
+        # The next reply of an exhaust stream answers the one before it.
+        answered = entry.envelope.response_to
+        request = line.requests.get(line.streamed.get(answered, answered))
+        if request is None:
+            return
+        if entry.envelope.more_to_come:
+            line.streamed[entry.envelope.request_id] = request.request_id
+        document = document_of(entry.envelope)
+        latest = Reply(entry.seq, entry.at, document, entry.envelope.more_to_come)
+        if request.reply is not None:  # of an exhaust stream
+            line.requests[request.request_id] = replace(request, latest=latest)
+            return
+        line.requests[request.request_id] = replace(
+            request, reply=document, end="reply", ended=entry.at, ended_seq=entry.seq, latest=latest
+        )
 
 
 def _connection(line: _ConnectionLine) -> SeenConnection:

@@ -312,7 +312,7 @@ _TABLE: Final = (
     ),
     Oracle(
         "metadata",
-        "Every connection says the same of its client, in 512 bytes at most.",
+        "The connections of a pool say the same of their client, in 512 bytes at most.",
         connections.clients_say_who_they_are_in_512_bytes,
     ),
     Oracle(

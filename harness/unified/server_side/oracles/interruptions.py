@@ -66,7 +66,8 @@ def _timed_out_checks(trace: Trace, client: TracedClient) -> Iterator[Connection
         if life.seen.app_name not in (client.app_name, None) or not life.seen.requests:
             continue
         last = life.seen.requests[-1]
-        if life.is_monitoring and life.closed_by == "client" and last.end == "client":
+        waits = last.end == "client" or last.is_streaming
+        if life.is_monitoring and life.closed_by == "client" and waits:
             yield life
 
 

@@ -81,8 +81,8 @@ def _asked(life: ConnectionLife, *, polls: bool, frequency: int | None) -> Itera
         if bool(waits) != request.exhaust_allowed:
             yield f"{life.name} {'allowed' if request.exhaust_allowed else 'did not allow'} further answers"
         if len(waits) == len(_AWAITS):
-            known = (before.reply or {}).get("topologyVersion")
-            if not before.exhaust_allowed and request.command["topologyVersion"] != known:
+            known = None if before.latest is None else before.latest.document.get("topologyVersion")
+            if request.command["topologyVersion"] != known:
                 yield f"{life.name} asked for news since another version than the last that it was told"
             if frequency is not None and request.command["maxAwaitTimeMS"] != frequency:
                 said = request.command["maxAwaitTimeMS"]
@@ -123,27 +123,29 @@ def _gaps(trace: Trace, client: TracedClient, frequency: float) -> Iterator[str]
     """Judge the time between two checks of a server, as a client told of them."""
     for address, told in _told(client).items():
         known = False
-        for (began, ended), (following, _) in pairwise(_checks(told)):
+        for (_, ended), (following, _) in pairwise(_checks(told)):
             gap = following.at - ended.at
-            lost = ended.kind == FAILED and known and not _is_refused(trace, client, began, ended)
-            at_once = lost or following.fields.get("awaited") or ended.fields.get("awaited")
+            lost = ended.kind == FAILED and known and not _is_refused(trace, client, ended)
+            streams = following.fields.get("awaited") or (
+                ended.kind == SUCCEEDED and ended.fields.get("awaited")
+            )
             known = ended.kind == SUCCEEDED
             if lost and gap > _WAY:
                 yield f"{client.name} lost a check of {address}, and repeated it after {milliseconds(gap)}"
-            if not at_once and gap < min(_MIN_HEARTBEAT, frequency) - _WAY:
+            if not (lost or streams) and gap < min(_MIN_HEARTBEAT, frequency) - _WAY:
                 yield f"{client.name} checked {address} again after {milliseconds(gap)}"
             if gap > frequency + _WAY and "heartbeatFrequencyMS" in client.options:
                 yield f"{client.name} checked {address} again after {milliseconds(gap)} only"
 
 
-def _is_refused(trace: Trace, client: TracedClient, began: Event, ended: Event) -> bool:
-    """Return whether a check failed by an error that the server replied."""
+def _is_refused(trace: Trace, client: TracedClient, ended: Event) -> bool:
+    """Return whether a check failed by an error that the server replied: a moment before it was told."""
     return any(
-        request.reply is not None and not request.reply.get("ok")
+        0 <= ended.at - request.latest.at < 2 * _WAY and not request.latest.document.get("ok")
         for life in trace.connections
         if life.seen.app_name == client.app_name and life.is_monitoring
         for request in life.seen.requests
-        if began.seq < request.ended_seq < ended.seq
+        if request.latest is not None
     )
 
 
@@ -200,7 +202,8 @@ _SOME_MS: Final = 100.0
 
 def a_failed_check_makes_its_server_unknown(trace: Trace) -> Iterator[str]:
     """Server Monitoring: Network or command error during server check; SDAM: Connection Pool Management."""
-    if trace.topology is Topology.LOAD_BALANCED:
+    # On the wall clock a driver may tell of checks and of servers from two threads.
+    if trace.topology is Topology.LOAD_BALANCED or trace.timing.round_trip is None:
         return
     for client in trace.clients:
         types: dict[str, str] = {}
