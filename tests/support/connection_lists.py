@@ -111,6 +111,8 @@ IN_REAL_TIME: Final = (
     *(("hello", failure) for failure in (CLOSED, SILENT, SHUT_DOWN)),
     *(("saslContinue", failure) for failure in (CLOSED, UNKNOWN_USER)),
     *(("find", failure) for failure in (CLOSED, SILENT, STEPPED_DOWN, SHUT_DOWN, BUSY)),
+)
+CHECKED_IN_REAL_TIME: Final = (
     *((failure, "polling") for failure in (CLOSED, SILENT, REFUSED)),
     (CLOSED, "streaming"),
 )
@@ -160,6 +162,13 @@ def due(phase: str, failure: Failure) -> Due:
     return Due()
 
 
+_IN_REAL_TIME: Final = """\
+  # What a busy machine says the same of each time.
+  inRealTime: &inRealTime
+    runOn: { time: real }
+    expectRules: [outcome, failed-handshake, handshake-once, monitor-hellos, metadata, compression]
+"""
+
 # --- connections of pools ---
 
 
@@ -191,7 +200,6 @@ _yamlAnchors:
   quiet: &quiet
     appName: &appName everyConnection
     connectTimeoutMS: 400
-    socketTimeoutMS: 400
   # One server, so that the one connection of its monitor is the first.
   direct: &direct
     <<: *quiet
@@ -230,8 +238,7 @@ _yamlAnchors:
   balancedAuth: &balancedAuth [{{ topologies: [load-balanced], auth: true }}]
   inVirtualTime: &inVirtualTime {{ time: virtual }}
   ruled: &ruled {{ runOn: *inVirtualTime, expectRules: all }}
-  ruledAnywhere: &ruledAnywhere {{ expectRules: all }}
-
+{_IN_REAL_TIME}
 tests:
 """
 
@@ -242,6 +249,8 @@ _CLIENTS: Final = {
     "filling": ", retryReads: false, minPoolSize: 2",
 }
 """The clients of cases, with the options of each."""
+_TIMED: Final = ", socketTimeoutMS: 400"
+"""What ends the wait for a reply behind the handshake."""
 
 
 class Place(Enum):
@@ -258,7 +267,8 @@ _OF_CLIENT: Final = {Place.SINGLE: "direct", Place.BALANCED: "quiet"}
 def _anchors() -> Iterator[str]:
     """Yield the operations that many cases have."""
     for place in Place:
-        for name, options in _CLIENTS.items():
+        timed = {f"{name}Timed": options + _TIMED for name, options in _CLIENTS.items()}
+        for name, options in (_CLIENTS | timed).items():
             uri = f"uriOptions: {{ <<: *{_OF_CLIENT[place]}{options} }}"
             entities = f"[client: {{ <<: *client, {uri} }}, database: *database, collection: *stock]"
             anchor = f"&{name}{place.value.capitalize()}"
@@ -266,11 +276,8 @@ def _anchors() -> Iterator[str]:
     ready = "{ client: *clientId, event: { poolReadyEvent: {} }, count: 1 }"
     yield f"    - &ready {{ <<: *awaited, arguments: {ready} }}"
     yield "    - &served { <<: *find, expectResult: [{ _id: 1 }] }"
-    for of_client in ("true", "false"):
-        for labels in ("Contain", "Omit"):
-            name = _error(of_client == "true", overload=labels == "Contain")
-            error = f"{{ isClientError: {of_client}, errorLabels{labels}: *labels }}"
-            yield f"    - &{name} {{ <<: *find, expectError: {error} }}"
+    for name, error in _ERRORS.items():
+        yield f"    - &{name} {{ <<: *find, expectError: {{ {error} }} }}"
     for event in ("unknown", "cleared", "broken", "failed", "notEstablished"):
         for count in (0, 1):
             arguments = f"{{ client: *clientId, event: *{event}, count: {count} }}"
@@ -292,8 +299,14 @@ def _anchors() -> Iterator[str]:
         yield f"    - &{name} {waits} # lint: allow timed-wait, in virtual time"
 
 
-def _error(of_client: bool, *, overload: bool) -> str:  # noqa: FBT001
-    return f"{'lost' if of_client else 'refused'}{'ForOverload' if overload else ''}"
+_ERRORS: Final = {
+    "lost": "isClientError: true, errorLabelsOmit: *labels",
+    "lostForOverload": "isClientError: true, errorLabelsContain: *labels",
+    "refused": "isClientError: false, errorLabelsOmit: *labels",
+    "refusedForOverload": "isClientError: false, errorLabelsContain: *labels",
+    "forbidden": "isError: true, errorLabelsOmit: *labels",
+}
+"""What an operation raises. Whether the server's answer to a login is its error, is each driver's."""
 
 
 _LEAST: Final = 2
@@ -337,14 +350,18 @@ def _case(
 _RULES: Final = "CB-6, CB-27, CB-29, CMAP-68, CMAP-140; CMAP: Establishing a Connection; SDAM: Error Handling"
 
 
-def _created(client: str, place: Place) -> tuple[str, ...]:
+def _created(client: str, phase: str, failure: Failure, place: Place) -> tuple[str, ...]:
     ready = () if place is Place.BALANCED else ("*ready",)
-    return (f"*{client}{place.value.capitalize()}", *ready)
+    timed = "Timed" if failure.kind is Kind.LATE and phase in ("saslContinue", "find") else ""
+    return (f"*{client}{timed}{place.value.capitalize()}", *ready)
 
 
 def _raised(phase: str, failure: Failure) -> str:
     """Return the operation that met a failure, with what it raises."""
-    return _error(failure.kind in (Kind.LOST, Kind.LATE), overload=due(phase, failure).overload)
+    is_lost = failure.kind in (Kind.LOST, Kind.LATE)
+    if phase == "saslContinue" and not is_lost:
+        return "forbidden"
+    return f"{'lost' if is_lost else 'refused'}{'ForOverload' if due(phase, failure).overload else ''}"
 
 
 def _condemned(phase: str, failure: Failure, place: Place) -> Iterator[str]:
@@ -360,16 +377,16 @@ def _condemned(phase: str, failure: Failure, place: Place) -> Iterator[str]:
             yield f"*{event}{int(is_due)}"
 
 
-def _told(phase: str, failure: Failure, place: Place) -> Iterator[str]:
+def _told(phase: str, failure: Failure, place: Place, *, rules: str = "ruled") -> Iterator[str]:
     """Yield a case: what an application that does not retry is told, and what follows."""
     not_established = int(phase != "find")
     yield from _case(
-        "{} is told of as what it is",
+        f"{'in real time ' if rules == 'inRealTime' else ''}{{}} is told of as what it is",
         phase,
         failure,
         place,
         "takes it for another failure, of which server, pool or application are told otherwise.",
-        *_created("impatient", place),
+        *_created("impatient", phase, failure, place),
         _happens(phase, failure),
         f"*{_raised(phase, failure)}",
         *_condemned(phase, failure, place),
@@ -377,7 +394,7 @@ def _told(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         f"*notEstablished{not_established}",
         f"*failed{not_established}",
         "*served",
-        rules="ruledAnywhere" if (phase, failure) in IN_REAL_TIME else "ruled",
+        rules=rules,
     )
 
 
@@ -390,7 +407,7 @@ def _again(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         failure,
         place,
         "raises what another connection would have spared the application, or tries again at once.",
-        *_created("patient", place),
+        *_created("patient", phase, failure, place),
         _happens(phase, failure),
         "*served",
         *_condemned(phase, failure, place),
@@ -407,7 +424,7 @@ def _once(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         failure,
         place,
         "tries again whatever went wrong with a connection.",
-        *_created("patient", place),
+        *_created("patient", phase, failure, place),
         _happens(phase, failure),
         f"*{_raised(phase, failure)}",
         "*createdOneCounted",
@@ -444,7 +461,7 @@ def _waiting(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         failure,
         place,
         "leaves the queue as it is, or has it pay for what met another.",
-        *_created("small", place),
+        *_created("small", phase, failure, place),
         _happens(phase, late),
         *on_threads,
         "*firstWaits",
@@ -473,7 +490,7 @@ def _filling(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         place,
         "fills no further, in a loop, or more than asked for, or tells those of it who wait for nothing.",
         _happens(phase, failure, nth=1 + is_second),
-        *_created("filling", place),
+        *_created("filling", phase, failure, place),
         "*fails",
         "*served",
         "*filledAwaited",
@@ -495,6 +512,8 @@ def _established() -> Iterator[str]:
         for phase, failures in ESTABLISHING.items():
             for failure in failures:
                 yield from _told(phase, failure, place)
+                if (phase, failure) in IN_REAL_TIME:
+                    yield from _told(phase, failure, place, rules="inRealTime")
                 # Whether a refused hello is tried again is nobody's rule.
                 if due(phase, failure).again:
                     yield from _again(phase, failure, place)
@@ -559,8 +578,7 @@ _yamlAnchors:
   inSet: &inSet [{{ topologies: [replicaset] }}]
   inVirtualTime: &inVirtualTime {{ time: virtual }}
   ruled: &ruled {{ runOn: *inVirtualTime, expectRules: all }}
-  ruledAnywhere: &ruledAnywhere {{ expectRules: all }}
-
+{_IN_REAL_TIME}
 tests:
 """
 
@@ -680,14 +698,15 @@ def _first(failure: Failure) -> Iterator[str]:
     )
 
 
-def _later(failure: Failure, client: str) -> Iterator[str]:
+def _later(failure: Failure, client: str, *, rules: str = "ruled") -> Iterator[str]:
     """Yield a case: a server was known, and a command runs on it, when a check of it fails."""
     awaits = client == "streaming"
     late = failure.kind is Kind.LATE
     ends = "is interrupted and tried again" if late else "ends as it would have"
+    when = "in real time " if rules == "inRealTime" else ""
     yield from _check(
-        f"a check that {'waits for news and ' if awaits else ''}{failure.words} has its server found anew,"
-        f" and what runs there {ends}",
+        f"{when}a check that {'waits for news and ' if awaits else ''}{failure.words}"
+        f" has its server found anew, and what runs there {ends}",
         "keeps server or pool, interrupts without a cause, or asks again too soon or too late.",
         f"*{client}",
         "*served",
@@ -706,7 +725,7 @@ def _later(failure: Failure, client: str) -> Iterator[str]:
         _times("unknown", 1),
         _times("cleared", 1),
         _times("gone" if late else "stale", 1),
-        rules="ruledAnywhere" if (failure, client) in IN_REAL_TIME else "ruled",
+        rules=rules,
         more=f"expectAttempts: [{{ command: find, appName: *appName, operations: 3,"
         f" count: {{ max: {1 + late} }} }}]",
     )
@@ -767,6 +786,8 @@ def _checked() -> Iterator[str]:
         yield from _later(failure, "polling")
     for failure in (CLOSED, SILENT, *_ANSWERED):
         yield from _later(failure, "streaming")
+    for failure, client in CHECKED_IN_REAL_TIME:
+        yield from _later(failure, client, rules="inRealTime")
     for failure in (CLOSED, SILENT, REFUSED, BUSY):
         yield from _round_trip(failure)
     for client in ("pollingSet", "streamingSet"):
