@@ -166,7 +166,7 @@ _IN_REAL_TIME: Final = """\
   # What a busy machine says the same of each time.
   inRealTime: &inRealTime
     runOn: { time: real }
-    expectRules: [outcome, failed-handshake, handshake-once, monitor-hellos, metadata, compression]
+    expectRules: [outcome, failed-handshake, handshake-once, metadata, compression]
 """
 
 # --- connections of pools ---
@@ -250,7 +250,7 @@ _CLIENTS: Final = {
 }
 """The clients of cases, with the options of each."""
 _TIMED: Final = ", socketTimeoutMS: 400"
-"""What ends the wait for a reply behind the handshake."""
+"""What ends the wait for a reply: of some drivers, connectTimeoutMS ends connecting alone."""
 
 
 class Place(Enum):
@@ -282,7 +282,7 @@ def _anchors() -> Iterator[str]:
         for count in (0, 1):
             arguments = f"{{ client: *clientId, event: *{event}, count: {count} }}"
             yield f"    - &{event}{count} {{ <<: *counted, arguments: {arguments} }}"
-            if count and event in ("unknown", "cleared"):  # some drivers tell of it a little later
+            if count and event in ("unknown", "cleared", "broken"):  # some tell of it a little later
                 yield f"    - &{event}Soon {{ <<: *awaited, arguments: {arguments} }}"
     for count, thread in enumerate(("first", "second"), 1):
         arguments = f"{{ client: *clientId, event: *started, count: {count} }}"
@@ -306,7 +306,7 @@ _ERRORS: Final = {
     "refusedForOverload": "isClientError: false, errorLabelsContain: *labels",
     "forbidden": "isError: true, errorLabelsOmit: *labels",
 }
-"""What an operation raises. Whether the server's answer to a login is its error, is each driver's."""
+"""What an operation raises. Whether the answer to a handshake is an error of the server, is each driver's."""
 
 
 _LEAST: Final = 2
@@ -350,16 +350,16 @@ def _case(
 _RULES: Final = "CB-6, CB-27, CB-29, CMAP-68, CMAP-140; CMAP: Establishing a Connection; SDAM: Error Handling"
 
 
-def _created(client: str, phase: str, failure: Failure, place: Place) -> tuple[str, ...]:
+def _created(client: str, failure: Failure, place: Place) -> tuple[str, ...]:
     ready = () if place is Place.BALANCED else ("*ready",)
-    timed = "Timed" if failure.kind is Kind.LATE and phase in ("saslContinue", "find") else ""
+    timed = "Timed" if failure.kind is Kind.LATE else ""
     return (f"*{client}{timed}{place.value.capitalize()}", *ready)
 
 
 def _raised(phase: str, failure: Failure) -> str:
     """Return the operation that met a failure, with what it raises."""
     is_lost = failure.kind in (Kind.LOST, Kind.LATE)
-    if phase == "saslContinue" and not is_lost:
+    if phase in ("hello", "saslContinue") and not is_lost and not due(phase, failure).overload:
         return "forbidden"
     return f"{'lost' if is_lost else 'refused'}{'ForOverload' if due(phase, failure).overload else ''}"
 
@@ -380,17 +380,18 @@ def _condemned(phase: str, failure: Failure, place: Place) -> Iterator[str]:
 def _told(phase: str, failure: Failure, place: Place, *, rules: str = "ruled") -> Iterator[str]:
     """Yield a case: what an application that does not retry is told, and what follows."""
     not_established = int(phase != "find")
+    is_broken = not_established or failure.kind in (Kind.LOST, Kind.LATE)
     yield from _case(
         f"{'in real time ' if rules == 'inRealTime' else ''}{{}} is told of as what it is",
         phase,
         failure,
         place,
         "takes it for another failure, of which server, pool or application are told otherwise.",
-        *_created("impatient", phase, failure, place),
+        *_created("impatient", failure, place),
         _happens(phase, failure),
         f"*{_raised(phase, failure)}",
         *_condemned(phase, failure, place),
-        f"*broken{int(phase != 'find' or failure.kind in (Kind.LOST, Kind.LATE))}",
+        *(("*brokenSoon", "*broken1") if is_broken else ("*broken0",)),
         f"*notEstablished{not_established}",
         f"*failed{not_established}",
         "*served",
@@ -407,7 +408,7 @@ def _again(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         failure,
         place,
         "raises what another connection would have spared the application, or tries again at once.",
-        *_created("patient", phase, failure, place),
+        *_created("patient", failure, place),
         _happens(phase, failure),
         "*served",
         *_condemned(phase, failure, place),
@@ -424,7 +425,7 @@ def _once(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         failure,
         place,
         "tries again whatever went wrong with a connection.",
-        *_created("patient", phase, failure, place),
+        *_created("patient", failure, place),
         _happens(phase, failure),
         f"*{_raised(phase, failure)}",
         "*createdOneCounted",
@@ -461,7 +462,7 @@ def _waiting(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         failure,
         place,
         "leaves the queue as it is, or has it pay for what met another.",
-        *_created("small", phase, failure, place),
+        *_created("small", failure, place),
         _happens(phase, late),
         *on_threads,
         "*firstWaits",
@@ -490,7 +491,7 @@ def _filling(phase: str, failure: Failure, place: Place) -> Iterator[str]:
         place,
         "fills no further, in a loop, or more than asked for, or tells those of it who wait for nothing.",
         _happens(phase, failure, nth=1 + is_second),
-        *_created("filling", phase, failure, place),
+        *_created("filling", failure, place),
         "*fails",
         "*served",
         "*filledAwaited",
@@ -512,7 +513,7 @@ def _established() -> Iterator[str]:
         for phase, failures in ESTABLISHING.items():
             for failure in failures:
                 yield from _told(phase, failure, place)
-                if (phase, failure) in IN_REAL_TIME:
+                if place is Place.SINGLE and (phase, failure) in IN_REAL_TIME:
                     yield from _told(phase, failure, place, rules="inRealTime")
                 # Whether a refused hello is tried again is nobody's rule.
                 if due(phase, failure).again:
@@ -716,7 +717,7 @@ def _later(failure: Failure, client: str, *, rules: str = "ruled") -> Iterator[s
         _soon("asked", 2),
         _meets(failure, only=_AWAITS if awaits else ""),
         _soon("failedNews" if awaits else "failedCheck"),
-        _soon("interrupted" if late else "clearedAlone"),
+        _soon("cleared" if rules == "inRealTime" else "interrupted" if late else "clearedAlone"),
         _soon("unknown"),
         "*ends",
         _soon("ready", 2),
@@ -724,6 +725,7 @@ def _later(failure: Failure, client: str, *, rules: str = "ruled") -> Iterator[s
         _times("failed", 1),
         _times("unknown", 1),
         _times("cleared", 1),
+        _soon("gone"),
         _times("gone" if late else "stale", 1),
         rules=rules,
         more=f"expectAttempts: [{{ command: find, appName: *appName, operations: 3,"
