@@ -33,6 +33,15 @@ A_LONG_TIME = 1e9
 
 MAX_REQUEST_ID = 2**31 - 1
 
+SECRET = frozenset(
+    {"hello", "ismaster", "saslstart", "saslcontinue", "getnonce", "authenticate"}
+    | {"createuser", "updateuser", "copydbsaslstart", "copydbgetnonce", "copydb"}
+)
+"""Commands in lower case that are never compressed: how well a message packs tells of what is in it.
+
+Wire Compression: Messages that cannot be compressed.
+"""
+
 
 class NameResolutionError(NetworkError):
     """The host name could not be resolved: not a sign of overload."""
@@ -154,6 +163,8 @@ class Connection:
         await self.aclose(abort=True)
 
     def _encoded(self, message: OpMsg | OpQuery, request_id: int, compressor: Compressor | None) -> bytes:
+        if compressor is not None and isinstance(message, OpMsg) and message.command_name.lower() in SECRET:
+            compressor = None
         try:
             return self._wire.send(message, request_id=request_id, compressor=compressor)
         except LocalProtocolError as error:
