@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fakeserver.network.wire_entries import Accepted, Closed, Entry, Received, Sent
 from harness.unified.entities import EntityMap
@@ -20,6 +20,9 @@ from mongowire.connection import Envelope
 from mongowire.documents.marks import Location
 from mongowire.framing import OpCode
 from mongowire.messages import OpMsg, OpQuery
+
+if TYPE_CHECKING:
+    from mongowire.compression import Compressor
 
 PLACE = Location(Path("case.yml"), 7)
 
@@ -43,11 +46,20 @@ class Wire:
         self.entries.append(Accepted(*self._next(), number, server, "client:1"))
         return number
 
-    def ask(self, connection: int, command: dict[str, Any], *, role: str = "primary", more: int = 0) -> None:
+    def ask(
+        self,
+        connection: int,
+        command: dict[str, Any],
+        *,
+        role: str = "primary",
+        more: int = 0,
+        streams: bool = False,
+        compressor: Compressor | None = None,
+    ) -> None:
         seq, at = self._next()
-        message = OpMsg.of(command, more_to_come=bool(more))
+        message = OpMsg.of(command, more_to_come=bool(more), exhaust_allowed=streams)
         self._latest[connection] = seq
-        envelope = Envelope(seq, 0, OpCode.MSG, message.to_payload(), None, 100)
+        envelope = Envelope(seq, 0, OpCode.MSG, message.to_payload(), compressor, 100)
         self.entries.append(Received(seq, at, connection, envelope, role))
 
     def ask_in_old_words(self, connection: int, command: dict[str, Any]) -> None:
@@ -57,10 +69,12 @@ class Wire:
         envelope = Envelope(seq, 0, OpCode.QUERY, payload, None, 100)
         self.entries.append(Received(seq, at, connection, envelope, "primary"))
 
-    def answer(self, connection: int) -> None:
+    def answer(self, connection: int, *, more: bool = False, **fields: Any) -> None:
+        """Answer the latest request, or after `more` go on with another reply."""
         seq, at = self._next()
-        payload = OpMsg.of({"ok": 1}).to_payload()
+        payload = OpMsg.of({"ok": 1, **fields}, more_to_come=more).to_payload()
         envelope = Envelope(seq, self._latest[connection], OpCode.MSG, payload, None, 100)
+        self._latest[connection] = seq if more else self._latest[connection]
         self.entries.append(Sent(seq, at, connection, envelope))
 
     def say(self, connection: int, *commands: str, **fields: Any) -> None:

@@ -10,6 +10,7 @@ from written_wire import PLACE, Wire, connection, exactly, expected, judged, use
 from fakeserver.network.wire_entries import Received
 from harness.unified.errors import ScenarioError
 from harness.unified.server_side.model import Range
+from mongowire.compression import Compressor
 from mongowire.connection import Envelope
 from mongowire.framing import OpCode
 
@@ -345,3 +346,32 @@ class TestOneByOne:
         assert wrong is not None
         assert wrong.expected is wanted[1]
         assert [each.seen.number for each in wrong.connections] == [1, 2]
+
+
+class TestCompressionAndStreams:
+    def test_what_was_compressed_is_named(self) -> None:
+        wire = Wire()
+        number = used(wire)
+        wire.ask(number, {"insert": 1}, compressor=Compressor.ZLIB)
+        wire.answer(number)
+        assert one(wire).compressed == ("insert",)
+        assert judged(wire, expected(each=connection(compressed=("insert",)))) is None
+        assert said(wire, each=connection(compressed=())) == (
+            "each.compressed",
+            "connection 1 to node0 compressed insert, expected nothing",
+        )
+
+    def test_a_request_that_allows_several_replies_has_the_first_and_the_last(self) -> None:
+        wire = Wire()
+        number = wire.connect()
+        wire.ask(number, {"hello": 1}, streams=True)
+        for count in range(3):
+            wire.answer(number, more=True, count=count)
+        (_, request) = one(wire).seen.requests
+        assert request.latest is not None
+        assert [(request.reply or {})["count"], request.latest.document["count"]] == [0, 2]
+        assert request.is_streaming
+        assert said(wire, monitoring=True, each=connection(streamed=False)) == (
+            "each.streamed",
+            "connection 1 to node0 allowed several replies to a request",
+        )

@@ -480,5 +480,8 @@ def test_every_oracle_is_tested_both_ways() -> None:
     of_pools = run_path(str(Path(__file__).with_name("test_oracles_of_pools.py")), run_name="stories")[
         "RULES"
     ]
-    both = heard | {rule.oracle for rule in of_pools} | {history.oracle for history in HISTORIES}
+    of_wires = run_path(str(Path(__file__).with_name("test_oracles_of_connections.py")), run_name="wires")[
+        "WIRES"
+    ]
+    both = heard | {each.oracle for each in (*of_pools, *of_wires, *HISTORIES)}
     assert ORACLES.keys() - both == ONE_WAY

@@ -3,7 +3,8 @@
 A story is what a pool tells, `instant word …` each: `up` it is ready, `clear` it is cleared, `clear!` with
 what is in use, `shut` it is closed, `ask` a check-out begins, `make` and `made` a connection, `lend` it after
 milliseconds, `back` it comes, `close` it for a reason, `fail` a check-out for a reason after milliseconds.
-Beside it discovery tells: its server `is` of a type, the topology is `over`.
+Beside it discovery tells: its server `is` of a type, the topology is `over`; a `check` begins, or one that
+waits for `news`, and is `heard` or `unheard` after milliseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 
 from harness.adapters.base import Event, Feature
 from harness.unified.deployment import Topology
-from harness.unified.server_side.oracles import ORACLES
+from harness.unified.server_side.oracles import ORACLES, monitors
 from harness.unified.server_side.oracles import pool_life as kinds
 from harness.unified.server_side.oracles.pool_events import DESCRIBED, TOPOLOGY_CLOSED
 from harness.unified.server_side.oracles.trace import Trace, TracedClient
@@ -43,6 +44,11 @@ WORDS: Final[Mapping[str, Callable[[list[str]], tuple[str, dict[str, Any]]]]] = 
     "close": lambda words: (kinds.CLOSED, {"connectionId": int(words[0]), "reason": words[1]}),
     "is": lambda words: (DESCRIBED, {"newDescription": {"address": ADDRESS, "type": words[0]}}),
     "over": lambda _: (TOPOLOGY_CLOSED, {}),
+    "check": lambda _: (monitors.STARTED, {"awaited": False}),
+    "news": lambda _: (monitors.STARTED, {"awaited": True}),
+    "heard": lambda words: (monitors.SUCCEEDED, {"awaited": False, "durationMS": float(words[0])}),
+    "told": lambda words: (monitors.SUCCEEDED, {"awaited": True, "durationMS": float(words[0])}),
+    "unheard": lambda words: (monitors.FAILED, {"awaited": False, "durationMS": float(words[0])}),
     "fail": lambda words: (kinds.CHECK_OUT_FAILED, {"reason": words[0], "durationMS": float(words[1])}),
 }
 
@@ -175,6 +181,37 @@ RULES: Final = [
         ),
     ),
     Rule("interrupts", FIRST + "2 clear", (FIRST + "2 clear!",)),
+    Rule(
+        "heartbeats",
+        "1 check; 1.1 heard 100; 1.1 news; 2.1 told 1000; 2.1 news",
+        (
+            "1 news; 1.1 told 100",  # the first of all
+            "1 check; 1.1 heard 0",
+            "1 check; 1.1 told 100",
+            "1 check; 1.1 heard 100; 1.2 heard 100",
+            "1 check; 1.1 unheard 100; 2 check; 2.1 heard 100; 3 check; 4 check",
+        ),
+    ),
+    Rule(
+        "check-pace",
+        "1 check; 1.1 heard 100; 3.1 check; 3.2 unheard 100;"
+        " 3.2 check; 3.3 unheard 100; 3.8 check; 3.9 heard 100",
+        (
+            "1 check; 1.1 heard 100; 1.2 check; 1.3 heard 100",
+            "1 check; 1.1 heard 100; 3.2 check; 3.3 heard 100",
+            "1 check; 1.1 heard 100; 3.1 check; 3.2 unheard 100; 3.7 check; 3.8 heard 100",
+            "1 check; 1.1 unheard 100; 1.1 check; 1.2 heard 100",
+        ),
+        {"heartbeatFrequencyMS": 2000},
+    ),
+    Rule(
+        "check-result",
+        "1 is RSPrimary; 2 check; 2.1 unheard 100; 2.1 is Unknown; 2.1 clear; 2.1 check; 2.2 heard 100",
+        (
+            "1 is RSPrimary; 2 check; 2.1 unheard 100; 2.1 clear; 2.1 check",
+            "1 is RSPrimary; 2 check; 2.1 unheard 100; 2.1 is Unknown; 2.1 check",
+        ),
+    ),
 ]
 
 
