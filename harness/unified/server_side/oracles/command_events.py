@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.server_side.oracles.permits import is_network_error
+from harness.unified.server_side.oracles.trace import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,8 @@ def attempts_share_an_operation_id(trace: Trace) -> Iterator[str]:
         alike = [each for each in operation.commands if each.name == command.name]
         if not operation.is_alone or len(alike) > 1 or command.name in _SECRET | _OF_CURSORS:
             continue
+        if operation.name == "withTransaction" and command.name in ENDS:
+            continue  # it may commit again, which is an operation of its own about the same transaction
         started = operation.client.during(operation, STARTED)
         told = [event for event in started if event.fields.get("commandName") == command.name]
         ids = {event.fields.get("operationId") for event in told} - {None}
