@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from functional_tests import (
     ABSENT,
-    BEGIN,
-    END,
+    AREAS,
     PAGE,
+    PEERS,
     Outcome,
+    Place,
     area_of,
     counted,
     find_checkout,
@@ -19,7 +20,6 @@ from functional_tests import (
     replaced,
     rows,
     table_of,
-    with_rows,
     worse,
 )
 from sizes import size
@@ -60,15 +60,31 @@ def test_the_table_counts_what_passes_by_area_and_deployment() -> None:
 
 
 def test_the_page_gets_another_table_between_its_marks() -> None:
-    assert with_rows(f"a\n{BEGIN}old\n{END}b\n", _TABLE) == f"a\n{BEGIN}{_TABLE}{END}b\n"
-    assert with_rows(PAGE.read_text(), _TABLE).count(_TABLE) == 1
+    place = Place("figures")
+    assert place.filled(f"a\n{place.begin}old\n{place.end}b\n", _TABLE) == (
+        f"a\n{place.begin}{_TABLE}{place.end}b\n"
+    )
     with pytest.raises(ValueError, match="no marks"):
-        with_rows("a page", _TABLE)
+        place.filled("a page", _TABLE)
 
 
-def test_the_page_tells_its_table() -> None:
-    assert table_of(f"a\n{BEGIN}{_TABLE}{END}") == counted(_FOUND)
+@pytest.mark.parametrize("place", [AREAS, PEERS], ids=lambda place: place.name)
+def test_the_page_tells_its_tables(place: Place) -> None:
+    table = table_of(place.text(PAGE.read_text()))
+    assert sum(total for _passed, total in table.values()) > 5_000
+    assert ("core/cursors", "standalone" if place is AREAS else "pushbackd") in table
+
+
+def test_a_table_is_read_from_its_text() -> None:
+    assert table_of(_TABLE) == counted(_FOUND)
     assert table_of(rows({})) == {}
+
+
+def test_servers_of_other_projects_have_columns_of_their_own() -> None:
+    found = [Outcome("core/cursors", "pushbackd", passed=True), Outcome("core/cursors", "Peer", passed=False)]
+    text = rows(counted(found), ("pushbackd", "Peer"))
+    assert text.splitlines()[2] == "| `core/cursors` | 1 of 1, 100.0 | 0 of 1, 0.0 |"
+    assert table_of(text) == counted(found)
 
 
 @pytest.mark.parametrize(
@@ -108,4 +124,4 @@ def test_each_area_answers_as_well_as_the_page_says() -> None:
     checkout = find_checkout()
     if checkout is None:
         pytest.skip(ABSENT)
-    assert worse(table_of(PAGE.read_text()), counted(outcomes(checkout))) == []
+    assert worse(table_of(AREAS.text(PAGE.read_text())), counted(outcomes(checkout))) == []
