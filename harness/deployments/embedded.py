@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import driver
 import fakeserver
-from driver.errors import ServerError
+from driver.errors import NetworkError, ServerError
 from fakeserver import ClusterSpec, UserSpec
 from fakeserver.commands.administration.parameters import values
 from fakeserver.network.wire_tap import WireTap
@@ -108,7 +108,11 @@ class EmbeddedDeployment:
         primary = next((node.address for node in nodes if node.is_primary), nodes[0].address)
         client = self._client(address or primary)
         try:
-            return await client.command(database, command)
+            try:
+                return await client.command(database, command)
+            except NetworkError:
+                # A case may have restarted the server, which closed the connection that lay in the pool.
+                return await client.command(database, command)
         except ServerError as error:
             return error.response
 

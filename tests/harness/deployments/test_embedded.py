@@ -125,6 +125,17 @@ def test_a_command_can_be_sent_to_any_member() -> None:
     on_a_replica_set(scenario)
 
 
+def test_a_command_reaches_a_server_that_was_restarted_since_the_last_one() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        node = deployment.cluster.nodes[2]
+        await deployment.admin("admin", {"ping": 1}, address=node.address)
+        await node.kill()
+        await node.start()
+        assert (await deployment.admin("admin", {"ping": 1}, address=node.address))["ok"] == 1
+
+    on_a_replica_set(scenario)
+
+
 def test_a_reply_is_returned_whatever_it_says() -> None:
     async def scenario(deployment: EmbeddedDeployment) -> None:
         reply = await deployment.admin("admin", {"frobnicate": 1})
