@@ -83,9 +83,12 @@ def test_something_else_goes_wrong_and_no_load_is_shed(tmp_path: Path, kind: str
     done = drill(*options, "--json", file, *python(INSERTS, 100))
     told = summary(file)
     lines = done.stderr.splitlines()
-    assert done.exit_code == 0, done.stderr
+    # PyMongo asks its server's description again before it sends: where a monitor has heard of the step-down
+    # since the server was selected, the write goes without a number, and is not retried.
+    assert told["errors"] <= (kind == "failover"), done.stderr
+    assert done.exit_code == (told["errors"] > 0)
     assert lines[0].startswith(f"drill: {said}")
-    assert (told["refused"], told["shed"], told["errors"]) == (0, 0, 0)
+    assert (told["refused"], told["shed"]) == (0, 0)
     assert told["verdict"]["asExpected"]
     assert told["verdict"]["operations"]["operations"] == told["operations"] == 100
     (verdict,) = [line for line in lines if line.startswith("verdict: ")]
