@@ -190,6 +190,8 @@ class Client:
                 continue
             finally:
                 pool.check_in(connection)
+            if hello.get("setName") != self.option("replicaSet", hello.get("setName")):
+                continue
             kind = "primary" if hello.get("setName") else "standalone"
             kinds = {"mongos": hello.get("msg"), kind: hello.get("isWritablePrimary")}
             kinds["secondary"] = hello.get("secondary")

@@ -65,6 +65,7 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         **_ENDED_AGAIN,
         "closed-reason:as stale, and no clear": "what is in use when its pool closes is closed as stale",
         "error:^distinct of": "DistinctResult.Decode hides the error of the server",
+        "monitor-hellos:its client is to poll": "checks are streamed with serverMonitoringMode=poll too",
     },
     "java": _OF_JAVA,
     "java-reactive": _OF_JAVA,
@@ -78,6 +79,9 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         **_UNORDERED,
         r"given-up:error 262": "reads are not retried after ExceededTimeLimit",
         "max-connecting:at once": "there is no maxConnecting",
+        "check-pace:said hello again after": "a round trip is measured right after the handshake",
+        r"error:raised error \d+, where error": "NoWritesPerformed came a month after this release",
+        "labels:without RetryableWriteError, which the server": "the error before would have had it",
     },
     "ruby": {
         **_CURSORS_LEFT,
