@@ -394,9 +394,13 @@ def stale_connections_come_back_to_be_closed(trace: Trace) -> Iterator[str]:
         pending: dict[str, int] = {}
         for where, life, event in lives(trace, client):
             number = event.fields.get("connectionId")
-            due = pending.pop(where, None)
-            if due is not None and not (event.kind == CLOSED and number == due):
-                yield f"{where}: connection {due} was checked in stale or to a closed pool, and is not closed"
+            due = pending.get(where)
+            # On the wall clock another thread may tell of something else in between.
+            if due is not None and (life.exact or number == due):
+                del pending[where]
+                if event.kind != CLOSED or number != due:
+                    told = f"connection {due} was checked in stale or to a closed pool, and is not closed"
+                    yield f"{where}: {told}"
             if (
                 event.kind == CHECKED_IN
                 and number is not None
