@@ -210,8 +210,8 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         if error.executing:
             _check_optimized(pipeline, scope, error)
         raise
-    if unstored is None and not (documents and engine.stats(source).count):
-        check_constants(pipeline, scope)  # which perhaps no document has had computed
+    if unstored is None and not engine.stats(source).count:
+        check_constants(pipeline, scope)  # which no document has had computed
     return documents
 
 

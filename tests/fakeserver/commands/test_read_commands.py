@@ -745,15 +745,6 @@ def test_a_modification_that_meets_a_unique_key_names_the_step() -> None:
     assert failed.value.extra["keyPattern"] == {"x": 1}
 
 
-def test_a_constant_that_fails_is_refused_where_no_document_comes_to_it() -> None:
-    server = Server()
-    server.fill("c", {"_id": 1, "a": 1})
-    for a, stage in ((9, {"$set": {"x": DIVIDED}}), (9, {"$project": {"x": {"$add": ["$a", DIVIDED]}}})):
-        with pytest.raises(CommandError) as failed:
-            server.run({"aggregate": "c", "pipeline": [{"$match": {"a": a}}, stage], "cursor": {}})
-        assert failed.value.code == 2
-
-
 @pytest.mark.parametrize("documents", [[], [{"_id": 1}]], ids=["no documents", "a document"])
 def test_a_constant_that_fails_fails_the_optimizer(documents: list[dict[str, Any]]) -> None:
     server = Server()
