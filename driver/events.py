@@ -15,6 +15,24 @@ if TYPE_CHECKING:
 
     from driver.sdam.description import ServerDescription, TopologyDescription
 
+SENSITIVE = frozenset(
+    name.lower()
+    for name in (
+        "authenticate",
+        "saslStart",
+        "saslContinue",
+        "getnonce",
+        "createUser",
+        "updateUser",
+        "copydbgetnonce",
+        "copydbsaslstart",
+        "copydb",
+    )
+)
+"""Commands in lower case that may hold secrets: events and logs hide them, and none is compressed."""
+
+HELLO = frozenset({"hello", "ismaster"})
+
 
 @dataclass(frozen=True, slots=True)
 class DriverEvent:

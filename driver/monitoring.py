@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from driver import events
 from driver.errors import ServerError
+from driver.events import HELLO, SENSITIVE
 from driver.log.components import ROOT, shows_connections
 
 if TYPE_CHECKING:
@@ -26,22 +27,6 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock
 
 _LOGGER = logging.getLogger(ROOT)
-
-SENSITIVE = frozenset(
-    name.lower()
-    for name in (
-        "authenticate",
-        "saslStart",
-        "saslContinue",
-        "getnonce",
-        "createUser",
-        "updateUser",
-        "copydbgetnonce",
-        "copydbsaslstart",
-        "copydb",
-    )
-)
-HELLO = frozenset({"hello", "ismaster"})
 
 
 def is_sensitive(name: str, command: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from driver.errors import InvalidArgumentError, NetworkError, NetworkTimeoutError
+from driver.events import HELLO, SENSITIVE
 from driver.sdam.description import ServerDescription, parse_hello
 from driver.uri import split_address
 from mongowire.connection import Envelope, Signal, WireConnection
@@ -33,10 +34,7 @@ A_LONG_TIME = 1e9
 
 MAX_REQUEST_ID = 2**31 - 1
 
-SECRET = frozenset(
-    {"hello", "ismaster", "saslstart", "saslcontinue", "getnonce", "authenticate"}
-    | {"createuser", "updateuser", "copydbsaslstart", "copydbgetnonce", "copydb"}
-)
+SECRET = SENSITIVE | HELLO
 """Commands in lower case that are never compressed: how well a message packs tells of what is in it.
 
 Wire Compression: Messages that cannot be compressed.

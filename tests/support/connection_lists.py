@@ -179,6 +179,16 @@ _IN_REAL_TIME: Final = """\
 # --- connections of pools ---
 
 
+_NAMED: Final = """\
+  client: &client { id: &clientId client, useMultipleMongoses: false, observeEvents: *events }
+  database: &database { id: &databaseId database, client: *clientId, databaseName: *databaseName }
+  stock: &stock { id: &stockId stock, database: *databaseId, collectionName: *collectionName }
+  create: &create { name: createEntities, object: testRunner }
+  awaited: &awaited { name: waitForEvent, object: testRunner }
+  counted: &counted { name: assertEventCount, object: testRunner }
+  command: &command { name: runCommand, object: *operatorAdmin }
+"""
+
 _HEAD: Final = f"""\
 # Whatever becomes of a pool's connection while it is accepted, greeted and authenticated, or with its first
 # command: what the operation is told, what becomes of server and pool, and who is served next.
@@ -222,14 +232,7 @@ _yamlAnchors:
     - connectionClosedEvent
     - connectionCheckOutStartedEvent
     - connectionCheckOutFailedEvent
-  client: &client {{ id: &clientId client, useMultipleMongoses: false, observeEvents: *events }}
-  database: &database {{ id: &databaseId database, client: *clientId, databaseName: *databaseName }}
-  stock: &stock {{ id: &stockId stock, database: *databaseId, collectionName: *collectionName }}
-  create: &create {{ name: createEntities, object: testRunner }}
-  awaited: &awaited {{ name: waitForEvent, object: testRunner }}
-  counted: &counted {{ name: assertEventCount, object: testRunner }}
-  command: &command {{ name: runCommand, object: *operatorAdmin }}
-  find: &find {{ name: find, object: *stockId, arguments: {{ filter: {{}} }} }}
+{_NAMED}  find: &find {{ name: find, object: *stockId, arguments: {{ filter: {{}} }} }}
   labels: &labels [SystemOverloadedError, RetryableError]
   started: &started {{ connectionCheckOutStartedEvent: {{}} }}
   failed: &failed {{ connectionCheckOutFailedEvent: {{}} }}
@@ -573,14 +576,7 @@ _yamlAnchors:
     - poolClearedEvent
     - connectionClosedEvent
     - commandStartedEvent
-  client: &client {{ id: &clientId client, useMultipleMongoses: false, observeEvents: *events }}
-  database: &database {{ id: &databaseId database, client: *clientId, databaseName: *databaseName }}
-  stock: &stock {{ id: &stockId stock, database: *databaseId, collectionName: *collectionName }}
-  create: &create {{ name: createEntities, object: testRunner }}
-  awaited: &awaited {{ name: waitForEvent, object: testRunner }}
-  counted: &counted {{ name: assertEventCount, object: testRunner }}
-  command: &command {{ name: runCommand, object: *operatorAdmin }}
-  operations:
+{_NAMED}  operations:
 {{operations}}
   single: &single [{{ topologies: [single, replicaset, sharded] }}]
   inSet: &inSet [{{ topologies: [replicaset] }}]
