@@ -114,7 +114,7 @@ def trace_of(
     grouped = by_operation(sent, context.account.steps, context.case.operations, app_name_of, fits)
     found = {id(step): (step, requests) for step, requests in grouped}
     fails = _greetings_fail(steps)
-    unanswered = _unanswered_greetings(lives)
+    unanswered = unanswered_greetings(lives)
     operations = []
     sent_before: Sequence[SeenRequest] = ()
     for step in outer:
@@ -238,7 +238,7 @@ def _is_late(request: SeenRequest, before: Sequence[SeenRequest]) -> bool:
     )
 
 
-def _unanswered_greetings(lives: Iterable[ConnectionLife]) -> list[SeenRequest]:
+def unanswered_greetings(lives: Iterable[ConnectionLife]) -> list[SeenRequest]:
     """Return the greetings that got no good answer, but for checks that a monitor cancelled by itself."""
     return [
         request

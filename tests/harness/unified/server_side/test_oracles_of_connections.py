@@ -12,6 +12,7 @@ from written_wire import Wire
 from harness.adapters.base import Feature
 from harness.unified.deployment import Topology
 from harness.unified.server_side.oracles import ORACLES
+from harness.unified.server_side.oracles.making import unanswered_greetings
 from harness.unified.server_side.oracles.trace import Trace, TracedClient
 from harness.unified.server_side.rules import EDITIONS, Timing
 from mongowire.compression import Compressor
@@ -147,3 +148,18 @@ def test_an_oracle_says_nothing_of_connections_that_keep_its_rule(seen: Seen) ->
 )
 def test_an_oracle_names_connections_that_break_its_rule(seen: Seen, write: Write) -> None:
     assert breaches(seen, write) != []
+
+
+@pytest.mark.parametrize(
+    ("waits", "by", "counts"),
+    [(True, "client", False), (True, "the server stops", True), (False, "client", True)],
+    ids=["a check that its monitor cancels", "a check that was lost", "a greeting that was given up"],
+)
+def test_who_cancels_a_check_of_its_own_leaves_no_greeting_unanswered(
+    by: str, *, waits: bool, counts: bool
+) -> None:
+    wire = Wire()
+    number = monitor(wire)
+    wire.ask(number, {"hello": 1} | ({"topologyVersion": VERSION, "maxAwaitTimeMS": 500} if waits else {}))
+    wire.close(number, by)
+    assert bool(unanswered_greetings(wire.seen())) is counts
