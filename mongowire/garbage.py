@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 class _Freezing:
     """Who has frozen objects: blocks that have begun, and what else is in the process.
 
-    What others freeze stays so to the end. Counting it takes a walk through all of it, a tenth of a second
-    where there are a million objects, and is therefore done until there is some, and no more.
+    Where others have frozen theirs, blocks freeze nothing: it would stay so to the end, and with it the
+    cycles that each block leaves behind. Counting what is frozen is a walk through all of it, a tenth of a
+    second where there are a million objects, and is therefore done until there is some, and no more.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,8 @@ class _Freezing:
             if not self._begun and not self._others:
                 self._others = gc.get_freeze_count() > 0
             self._begun += 1
-            gc.freeze()
+            if not self._others:
+                gc.freeze()
 
     def end(self) -> None:
         with self._lock:
@@ -42,7 +44,7 @@ _FREEZING = _Freezing()
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """Leave alone, inside, what is there already; what was frozen before stays so afterwards."""
+    """Leave alone, inside, what is there already, unless somebody has frozen what stays to the end."""
     _FREEZING.begin()
     try:
         yield
