@@ -54,6 +54,7 @@ class SwarmRunner:
         """
         while schedules:
             schedules = self._left_of(schedules, on_result, rules)
+            forget()  # no schedule comes again, and thousands may follow
 
     def _left_of(
         self,
