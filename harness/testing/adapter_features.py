@@ -440,7 +440,8 @@ async def clients_log_what_they_were_asked_to(adapter: DriverAdapter, deployment
     ]
     lifecycle = [event.fields["data"]["message"] for event in other.events(LOG_MESSAGE)]
     assert lifecycle[0] == "Starting topology monitoring"
-    assert lifecycle[-1] == "Stopped topology monitoring"
+    # A thread that was checking a server may have the last word.
+    assert "Stopped topology monitoring" in lifecycle
     assert {event.fields["component"] for event in other.events(LOG_MESSAGE)} == {"topology"}
 
 
