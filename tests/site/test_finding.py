@@ -32,8 +32,8 @@ LONG = ("docs/CONFORMANCE.html", "docs/COMMANDS.html", "docs/COMMAND-LINE.html",
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+def page() -> Iterator[Page]:
+    with browser() as opened:
         yield opened
 
 

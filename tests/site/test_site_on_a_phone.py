@@ -22,8 +22,8 @@ WIDTH, HEIGHT = 390, 844
 
 
 @pytest.fixture(scope="module")
-def phone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("chromium")) as page:
+def phone() -> Iterator[Page]:
+    with browser() as page:
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 2, "mobile": True}
         page.chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         yield page

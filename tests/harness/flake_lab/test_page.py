@@ -87,8 +87,8 @@ def test_nothing_in_it_can_be_taken_for_markup_or_runs() -> None:
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+def chromium() -> Iterator[Page]:
+    with browser() as opened:
         yield opened
 
 

@@ -236,8 +236,8 @@ def test_every_command_that_writes_a_page_is_here() -> None:
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("chromium")) as page:
+def chromium() -> Iterator[Page]:
+    with browser() as page:
         yield page
 
 

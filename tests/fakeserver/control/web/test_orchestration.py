@@ -78,8 +78,8 @@ def test_a_member_is_added_changed_and_removed(own: HttpDoor) -> None:
     number = added.document["_id"]
     assert added.document["rsInfo"]["tags"] == {"dc": "east"}
     path = f"/v1/replica_sets/rs0/members/{number}"
-    changed = own.ask("PATCH", path, b'{"rsParams": {"priority": 2}}', {})
-    assert changed.document["rsInfo"]["priority"] == 2
+    changed = own.ask("PATCH", path, b'{"rsParams": {"priority": 1}}', {})
+    assert changed.document["rsInfo"]["priority"] == 1
     wrong = own.ask("PATCH", path, b'{"rsParams": {"priorty": 2}}', {})
     assert (wrong.status, "did you mean 'priority'?" in wrong.document["error"]) == (400, True)
     assert own.ask("DELETE", path, None, {}).status == 200

@@ -45,8 +45,8 @@ def served(running: BackgroundCluster) -> Served:
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("chromium")) as page:
+def chromium() -> Iterator[Page]:
+    with browser() as page:
         yield page
 
 
