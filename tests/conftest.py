@@ -1,7 +1,8 @@
 """What all tests share: the folder of helpers on the path, and how much Hypothesis does.
 
-`HYPOTHESIS_PROFILE=ci` tries ten times as many examples; `explore` draws new ones in every run. The other
-profiles draw the same examples everywhere, so that the workers of one run agree.
+`HYPOTHESIS_PROFILE=hundred` tries as many examples as Hypothesis does by itself, `ci` a thousand, and
+`explore` draws new ones in every run. The other profiles draw the same examples everywhere, so that the
+workers of one run agree.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+from itertools import filterfalse
 from pathlib import Path
 
 import pytest
@@ -25,11 +27,13 @@ pytest.register_assert_rewrite("harness.testing")
 
 settings.register_profile(
     "default",
+    max_examples=40,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("hundred", settings.get_profile("default"), max_examples=100)
 settings.register_profile("ci", settings.get_profile("default"), max_examples=1000)
 settings.register_profile("explore", settings.get_profile("ci"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
@@ -41,7 +45,9 @@ os.environ.pop("GITHUB_ACTIONS", None)  # or the files that tests break would be
 
 
 from corpus_checkout import ABSENT, find_corpus  # noqa: E402 - the path to it is set above
-from sizes import SIZES, SizeError, size  # noqa: E402 - as above
+from sizes import SIZES, SizeError, has_its_turn, is_full, size  # noqa: E402 - as above
+
+from harness.pytest_plugin.items import ScenarioItem  # noqa: E402 - as above
 
 
 def pytest_configure() -> None:
@@ -52,6 +58,18 @@ def pytest_configure() -> None:
     except SizeError as wrong:
         raise pytest.UsageError(str(wrong)) from None
     gc.disable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have PyMongo's two APIs take turns at the bundled cases: in real time, each waits for every backoff."""
+
+    def waits(item: pytest.Item) -> bool:
+        if not isinstance(item, ScenarioItem) or is_full("apis"):
+            return False
+        return not has_its_turn(item.item.adapter, f"{item.item.id} {item.item.topology}")
+
+    config.hook.pytest_deselected(items=list(filter(waits, items)))
+    items[:] = filterfalse(waits, items)
 
 
 def pytest_collection_finish() -> None:

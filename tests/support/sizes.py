@@ -7,10 +7,16 @@ several are separated by blanks.
 from __future__ import annotations
 
 import os
+import zlib
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+T = TypeVar("T")
 
 VARIABLE: Final = "PUSHBACKD_TESTS"
 
@@ -30,8 +36,12 @@ class Size:
 
 SIZES: Final = {
     "answers": Size(100, 3_000, "expressions, stages and updates that are compared, place by place"),
+    "apis": Size(1, 2, "of PyMongo's two APIs, how many run each bundled case: they take turns, or both do"),
     "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
+    "clients": Size(
+        1, 3, "deployments that a program of a released driver meets: they take turns, or each does"
+    ),
     "deployments": Size(
         0, 4, "deployments on which adapters run bundled scenarios: on one three folders, at full size all"
     ),
@@ -43,7 +53,7 @@ SIZES: Final = {
     ),
     "hunted": Size(1, 70, "applications with a planted bug that are hunted, with their correct twins"),
     "interruptions": Size(3, 200, "runs that are interrupted at a random instant"),
-    "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or three of them"),
+    "journals": Size(0, 1, "whether all folders of bundled scenarios are run twice, or one of them"),
     "measurements": Size(0, 1, "whether overload is simulated at its full length, and every benchmark begun"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
@@ -62,6 +72,21 @@ SIZES: Final = {
 def size(name: str) -> int:
     """Return the size that a test takes. Raises `SizeError` for a variable that cannot be read."""
     return _sizes(os.environ.get(VARIABLE, ""))[name]
+
+
+def some_of(deployments: Iterable[T], first: int) -> Sequence[T]:
+    """Return as many deployments as a program of a released driver meets, from the first one on."""
+    every = [*deployments]
+    return [*every[first:], *every[:first]][: size("clients")]
+
+
+APIS: Final = ("pymongo", "pymongo-async")
+"""PyMongo's two APIs, which share their code but for the threads."""
+
+
+def has_its_turn(adapter: str, case: str) -> bool:
+    """Return whether an adapter runs a case where PyMongo's two APIs take turns: the same in every run."""
+    return adapter not in APIS or adapter == APIS[zlib.crc32(case.encode()) % len(APIS)]
 
 
 def is_full(name: str) -> bool:

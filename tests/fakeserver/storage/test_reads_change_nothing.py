@@ -121,7 +121,7 @@ def read_to_the_end(server: Server, command: Document) -> None:
 
 
 @given(documents=DOCUMENTS, reads=st.lists(READS, min_size=1, max_size=3))
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3)
 def test_no_read_command_changes_a_stored_byte(documents: list[Document], reads: list[Document]) -> None:
     server = holding(documents)
     before = [bson.encode(document) for document in stored(server)]

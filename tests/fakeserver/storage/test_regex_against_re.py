@@ -64,7 +64,7 @@ def _matches(search: Any, text: str) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings().max_examples * 4, deadline=None)
 @given(pattern=_PATTERNS, text=_TEXTS, options=_OPTIONS)
 def test_a_pattern_matches_where_it_does_in_python(pattern: str, text: str, options: str) -> None:
     flags = re.NOFLAG
@@ -83,7 +83,7 @@ def test_a_pattern_matches_where_it_does_in_python(pattern: str, text: str, opti
     assert found == expected or any(fits(pattern, text, found, expected) for fits in _DIFFERENCES.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(pattern=_PATTERNS, text=_TEXTS, options=_OPTIONS)
 def test_a_pattern_that_is_cut_at_every_sign_matches_where_it_does_whole(
     pattern: str, text: str, options: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 SCENARIOS = sorted(path for path in bundled_root().iterdir() if path.is_dir() and path.name != "expectations")
-FEW = [path for path in SCENARIOS if path.name in {"server-selection", "transactions"}]
+FEW = [path for path in SCENARIOS if path.name == "transactions"]
 
 
 def journals(folder: Path, *arguments: str, **environment: str) -> tuple[str, dict[str, bytes]]:
@@ -51,7 +51,7 @@ def test_no_journal_holds_anything_of_its_process(tmp_path: Path) -> None:
     again, other = journals(
         tmp_path / "other", "--jobs", "2", PYTHONHASHSEED="77", TZ="Asia/Tokyo", USER="somebody"
     )
-    assert len(one) > 100
+    assert len(one) > 80
     assert said == again
     assert one.keys() == other.keys()
     assert [name for name in one if one[name] != other[name]] == []
