@@ -33,6 +33,11 @@ FEW = sorted({ROOT / "spec_tests" / file for _, file, _ in BUGS.values()})
 SCENARIOS = () if size("deployments") else FEW
 """The files that find its bugs, and all of them where adapters run bundled scenarios (`tox -e adapters`)."""
 
+LONG = {"too-many-retries", "unlimited-connecting"}
+"""Bugs whose scenarios wait for long backoffs and connections."""
+
+in_tox = pytest.mark.skipif(not size("deployments"), reason="waits for half a minute: `tox -e adapters`")
+
 pytestmark = pytest.mark.slow
 
 
@@ -77,7 +82,7 @@ def test_without_bugs_it_passes_all_that_it_declares(conform: Conform) -> None:
     assert sum(each["status"] == "passed" for each in results) > (100 if SCENARIOS == () else 40)
 
 
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("bug", [pytest.param(bug, marks=[in_tox] if bug in LONG else []) for bug in BUGS])
 def test_each_bug_is_named_by_the_likely_cause_of_a_scenario_that_fails(bug: str, conform: Conform) -> None:
     _, file, cause = BUGS[bug]
     code, results = conform(bundled_root() / file, bug=bug)

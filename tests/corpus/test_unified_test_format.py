@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from corpus_runs import complaints, run_folder
+from corpus_runs import complaints, run_folder, share_of
 from sizes import in_full
 
 from harness.cli import cli
@@ -64,24 +64,27 @@ def test_every_invalid_file_is_rejected_with_file_line_and_field(corpus: Path, s
 def test_wherever_they_apply_valid_pass_cases_pass_and_valid_fail_cases_fail(
     corpus: Path, adapter: str, time: Time
 ) -> None:
-    results = everywhere(corpus / "unified-test-format" / "tests", adapter=adapter, time=time)
+    # PyMongo's runs are those of the report, too.
+    share = 1.0 if adapter == "reference" else share_of(3)
+    results = everywhere(corpus / "unified-test-format" / "tests", adapter=adapter, time=time, share=share)
     assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
     for folder, status in FOLDERS.items():
         ran = [each for each in results if folder in each.id and each.status is not ResultStatus.SKIPPED]
         assert ran
         assert [each.id for each in ran if each.status is not status] == []
-    assert [reason for reason in never_run(results) if not APPLIES_NOWHERE.search(reason)] == []
+    if share == 1.0:
+        assert [reason for reason in never_run(results) if not APPLIES_NOWHERE.search(reason)] == []
 
 
 FOLDERS = {"/valid-pass/": ResultStatus.PASSED, "/valid-fail/": ResultStatus.KNOWN_FAILING}
 
 
-def everywhere(folder: Path, *, adapter: str, time: Time) -> list[Result]:
-    """Run cases on all four deployments."""
+def everywhere(folder: Path, *, adapter: str, time: Time, share: float) -> list[Result]:
+    """Run a share of the cases on all four deployments."""
     return [
         result
         for topology in GROUPS["matrix"]
-        for result in run_folder(folder, adapter=adapter, time=time, topology=topology)
+        for result in run_folder(folder, adapter=adapter, time=time, topology=topology, share=share)
     ]
 
 
@@ -111,7 +114,8 @@ def test_a_run_of_the_whole_folder_fails_for_the_invalid_files_only(
     assert cli.main(arguments, standalone_mode=False) == ExitCode.BAD_INPUT
     said = capsys.readouterr()
     summary = json.loads(said.out.splitlines()[-1])["summary"]
-    refused = said.err.splitlines()
+    # A slow machine is told every ten seconds how far the run is.
+    refused = [line for line in said.err.splitlines() if not re.match(r"\d+ of \d+ after ", line)]
     assert (summary["failed"], summary["unexpected-pass"]) == (0, 0)
     assert summary["passed"] > 0
     assert summary["unusable-files"] == len(refused) > 200
