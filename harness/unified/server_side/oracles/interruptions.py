@@ -114,6 +114,8 @@ def what_is_in_use_is_let_be(trace: Trace) -> Iterator[str]:
             if life.seen.app_name != client.app_name or life.is_monitoring or life.closed_by != "client":
                 continue
             last = life.seen.requests[-1]
+            if any(last is request for request in trace.unacknowledged):
+                continue  # nobody waits for a reply
             if last.end == "client" and last.name not in _GREETINGS and "exhaustAllowed" not in last.command:
                 yield f"{life.name} was closed while it waited for the reply to {last.name}"
 

@@ -263,6 +263,8 @@ def _only_session(operation: TracedOperation) -> bytes | None:
     is_kept = "session" in called.arguments or called.object.startswith(("session", "cursor"))
     if is_kept or called.name.startswith("create") or not operation.is_alone or operation.is_disturbed:
         return None
+    if operation.is_timed and operation.step.error is not None:
+        return None  # its deadline may have ended its command, and with it the session
     attempts = [each for command in operation.commands for each in command.attempts]
     sessions = {_session(each.request.command) for each in attempts}
     is_clean = all(each.request.reply is not None for each in attempts)

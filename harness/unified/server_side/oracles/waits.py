@@ -6,6 +6,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from harness.unified.deployment import Topology
 from harness.unified.server_side.attempts import in_ms, milliseconds, why_not_uniform
 from harness.unified.server_side.model import Range
 from harness.unified.server_side.oracles.permits import CHANGES_STATE, is_network_error
@@ -56,6 +57,8 @@ def no_wait_without_overload(trace: Trace) -> Iterator[str]:
             continue
         if any(error.get("code") in CHANGES_STATE for error in [reply.get("writeConcernError") or {}]):
             continue
+        if trace.topology is Topology.REPLICA_SET and before.request.server != attempt.request.server:
+            continue  # it may have waited for the new primary
         exact = trace.timing.round_trip is not None
         if attempt.gap.least > (trace.timing.tolerated(Range(0, 0)).most if exact else _AT_ONCE):
             yield (
