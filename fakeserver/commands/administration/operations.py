@@ -2,15 +2,17 @@
 
 Behaviour: An operation runs, for currentOp, while its request waits: for time, for a lock, for other members,
 in a fail point or for its next turn; the one that asks is listed first. Fields that are not switches filter
-the list. Under access control `$ownOps` shows the client's own operations; those of all need the privilege
-`inprog`. `killOp` answers ok whatever it found, as a server does: the operation may end by itself meanwhile.
-`profile` returns the settings of before; only levels 0 to 2 change the level, others ask. A mongos refuses to
-record (2) and takes the other settings for its slow query log.
+the list. A command of more than 1000 bytes is shown as the beginning of its text (`$truncated`) beside its
+comment; `$currentOp` does so where `truncateOps` is true. Under access control `$ownOps` shows the client's
+own operations; those of all need the privilege `inprog`. `killOp` answers ok whatever it found, as a server
+does: the operation may end by itself meanwhile. `profile` returns the settings of before; only levels 0 to 2
+change the level, others ask. A mongos refuses to record (2) and takes the other settings for its slow query
+log.
 
 Versions: `filter` of profile since 5.0.
 
 Not modelled: Locks (lockInfo shows that of fsync alone), yields, plan summaries and progress of an operation.
-`backtrace`, `truncateOps` and `targetAllNodes` are accepted and have no effect. On a mongos, the operations
+`backtrace` and `targetAllNodes` are accepted and have no effect. On a mongos, the operations
 of shards, and killOp by `shard:opid`.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
+import bson
 from bson import Int64
 
 from fakeserver.errors import CommandError
@@ -29,6 +32,7 @@ from fakeserver.sessions.session import lsid_of, uid_of
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.plans.bounds import parsed
 from fakeserver.storage.store.catalog import matching
+from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.types import exact, is_number
 from mongowire.codes import ErrorCode
 
@@ -55,6 +59,7 @@ def current_op(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     switches = {
         "allUsers": not truth(command.get("$ownOps", False)),
         "idleConnections": truth(command.get("$all", False)),
+        "truncateOps": truth(command.get("$truncateOps", True)),
     }
     switched = {"$all", "$ownOps", "$truncateOps"} | GENERIC
     wanted = {name: value for name, value in list(command.items())[1:] if name not in switched}
@@ -66,6 +71,8 @@ def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
     _check_switches(ctx, switches)
     all_users = switches.get("allUsers", False)
     found = list(_active(ctx, all_users=all_users))
+    if switches.get("truncateOps", False):
+        found = [{**each, "command": _truncated(each["command"])} for each in found]
     if switches.get("idleConnections", False):
         found += _idle_connections(ctx, all_users=all_users)
     if switches.get("idleSessions", not switches.get("localOps", True)):
@@ -73,6 +80,17 @@ def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
     if switches.get("idleCursors", False):
         found += _idle_cursors(ctx, all_users=all_users)
     return found
+
+
+_MOST_SHOWN: Final = 1000
+"""The bytes of a command beyond which it is truncated."""
+
+
+def _truncated(command: Document) -> Document:
+    if len(bson.encode(command)) <= _MOST_SHOWN:
+        return command
+    shown = {"$truncated": show_document(command)[:_MOST_SHOWN]}
+    return {**shown, "comment": command["comment"]} if "comment" in command else shown
 
 
 def _check_switches(ctx: CommandContext, switches: Any) -> None:

@@ -104,7 +104,7 @@ def _completed(
     if "expireAfterSeconds" in options:
         options["expireAfterSeconds"] = int(exact(options["expireAfterSeconds"]))
     shown |= {
-        name: float(exact(value)) if name in _DOUBLES else value
+        name: value
         for name, value in options.items()
         if name not in _NOT_SHOWN and (value or name not in _ONLY_IF_TRUE)
     }
@@ -116,6 +116,13 @@ def _completed(
         shown.setdefault("2dsphereIndexVersion", 3)
     unique = bool(document.get("unique") or document.get("prepareUnique"))
     return IndexSpec(document["name"], shown["key"], unique, bool(document.get("sparse")), shown)
+
+
+def listed(index: IndexSpec) -> dict[str, Any]:
+    """Return an index as a list of them shows it: the bounds of a flat map are doubles there."""
+    return {
+        name: float(exact(value)) if name in _DOUBLES else value for name, value in index.document.items()
+    }
 
 
 def _refused(

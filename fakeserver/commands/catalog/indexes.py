@@ -307,7 +307,7 @@ def list_indexes(ctx: CommandContext, request: dict[str, Any]) -> Reply:
             ErrorCode.INVALID_OPTIONS,
             "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set",
         )
-    shown: list[Document] = [dict(index.document) for index in collection.indexes.values()]
+    shown: list[Document] = [index_specs.listed(index) for index in collection.indexes.values()]
     if series is not None:
         shown = [
             {**each, "key": time_series.bucket_key(each["key"], series.options["timeseries"])}

@@ -322,14 +322,14 @@ _PARSERS: Final[Mapping[str, str]] = {
 }
 
 
-def parse(text: str, pattern: str | None, where: dt.tzinfo | None) -> dt.datetime:
+def parse(text: str, pattern: str | None, where: dt.tzinfo | None) -> Date:
     """Return the date that a text shows. Raises `CommandError` 241 if it shows none, 18535 or 18536."""
     if pattern is None:
         free = free_dates.read(text)
         if free.ahead is not None:
             _check_one_zone(text, where)
-            return free.shown - free.ahead
-        return instant(free.shown, where or dt.UTC)
+            return unfolded(free.shown - free.ahead, free.cycles)
+        return far_instant(free.shown, free.cycles, where or dt.UTC)
     check_format(pattern, "".join(_PARSERS))
     found = _expression(pattern).fullmatch(text)
     if found is None:

@@ -282,9 +282,12 @@ _AS_GOOD_AS_WHOLE: Final = Decimal("1E-50")
 @_computed
 def power(base: Decimal, exponent: Decimal) -> Decimal:
     """Return a power with as many digits as there may be: the square of 2 has 33 zeros behind its point."""
+    if exponent == 1 and base.copy_abs() == _LARGEST:  # a server computes it by way of a larger one
+        return Decimal("Infinity").copy_sign(base)
     found = Decimal(1) if exponent.is_zero() else base**exponent
     return DECIMAL128.add(DECIMAL128.create_decimal(found), _LEAST_ZERO)
 
 
+_LARGEST: Final = Decimal("9.999999999999999999999999999999999E+6144")
 _LEAST_ZERO: Final = Decimal("0E-6176")
 """What is added to this has all 34 digits."""

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fakeserver.errors import CommandError
+from fakeserver.storage.values.dates import folded_year
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _DATES: Final = tuple(
         r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})(?!\d)",
     )
 )
+_EARLY: Final = re.compile(r"(?:0000|-(?P<before>\d{4}))(?=-\d{2}-\d{2})")
+"""A year before 1 at the beginning of a date."""
 _TIMES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -73,6 +76,8 @@ class FreeDate(NamedTuple):
 
     shown: dt.datetime
     ahead: dt.timedelta | None
+    cycles: int = 0
+    """How far the year is away from the one that is shown: those before 1 have no dates of their own."""
 
 
 _BLANKS: Final = " \t\n\v\f\r\0\xa0"
@@ -89,6 +94,11 @@ def read(text: str) -> FreeDate:
     as_printed = _YEAR_LAST.fullmatch(rest)
     if as_printed is not None:
         rest = f"{as_printed['date']} {as_printed['year']} {as_printed['time']}"
+    cycles = 0
+    early = _EARLY.match(rest)
+    if early is not None:
+        year, cycles = folded_year(-int(early["before"] or 0))
+        rest = f"{year:04}{rest[early.end() :]}"
     for pattern in _DATES:
         match = pattern.match(rest)
         if match is not None:
@@ -107,7 +117,7 @@ def read(text: str) -> FreeDate:
     ahead = zone(rest.strip(_BLANKS)) if rest.strip(_BLANKS) else None
     if rest.strip(_BLANKS) and ahead is None:
         raise _broken(text)
-    return FreeDate(dt.datetime.combine(found, dt.time()) + clock, ahead)
+    return FreeDate(dt.datetime.combine(found, dt.time()) + clock, ahead, cycles)
 
 
 def zone(text: str) -> dt.timedelta | None:

@@ -208,6 +208,9 @@ def test_the_bounds_of_a_flat_index_are_listed_as_doubles() -> None:
     make(server, {"a": "2d"}, min=-100, max=Int64(100), bits=20)
     assert list(shown(server).items())[3:] == [("min", -100.0), ("max", 100.0), ("bits", 20)]
     assert [type(shown(server)[name]) for name in ("min", "max")] == [float, float]
+    counted = server.run({"aggregate": "c", "pipeline": [{"$indexStats": {}}], "cursor": {}})
+    spec = counted["cursor"]["firstBatch"][1]["spec"]
+    assert [type(spec[name]) for name in ("min", "max")] == [int, Int64]  # as they were given
 
 
 def test_a_collection_has_one_text_index() -> None:

@@ -50,6 +50,22 @@ def test_an_operation_that_waits_is_told_with_its_client_and_its_time() -> None:
     play(scenario, STANDALONE)
 
 
+def test_a_large_command_is_told_by_its_beginning() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        large = {**INSERT, "documents": [{"_id": "x" * 1000}], "comment": "many"}
+        await blocked(deployment, large)
+        asking = await deployment.connect()
+        (whole,) = await operations(asking)
+        assert whole["command"]["documents"] == large["documents"]
+        (told,) = await operations(asking, truncateOps=True)
+        (found,) = (await asking.ok({"currentOp": 1, "op": "insert"}))["inprog"]
+        assert told["command"] == found["command"]
+        assert told["command"].keys() == {"$truncated", "comment"}
+        assert told["command"]["$truncated"].startswith('{ insert: "c", documents: [ { _id: "xxx')
+
+    play(scenario, STANDALONE)
+
+
 def test_an_operation_that_is_killed_fails_at_once() -> None:
     async def scenario(deployment: Deployment) -> None:
         waiting, killer = await blocked(deployment, dict(INSERT)), await deployment.connect()

@@ -55,6 +55,16 @@ def test_a_text_is_read_as_a_date(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "year", "hour"),
+    [("0000-01-01T00:00:00Z", 0, 0), ("-0001-02-28 13:45", -1, 13), ("-0400-01-01T00:00:00+01:00", -401, 23)],
+)
+def test_a_year_may_be_one_before_the_first(text: str, year: int, hour: int) -> None:
+    parts = {"year": {"$year": "$r"}, "hour": {"$hour": "$r"}}
+    read = {"$set": {"r": {"$toDate": text}}}
+    assert piped([{}], read, {"$replaceWith": parts}) == [{"year": year, "hour": hour}]
+
+
+@pytest.mark.parametrize(
     ("text", "pattern", "expected"),
     [
         ("15 3 2024", "%d %m %Y", "2024-03-15"),
