@@ -36,7 +36,6 @@ from fakeserver.commands.queries.explain import explain_aggregate
 from fakeserver.commands.queries.plan_cache import check_not_rejected
 from fakeserver.commands.queries.reading import (
     NATURAL,
-    check_constants,
     check_hint,
     indexed_reader,
     query_of,
@@ -57,7 +56,7 @@ from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.pipeline_stages import (
     adds_fields,
     check_facets,
-    compile_pipeline,
+    compile_optimized,
     stage_name,
     unrecognized_stage,
 )
@@ -129,6 +128,8 @@ def aggregate(ctx: CommandContext, request: dict[str, Any]) -> Reply:
     _check_order(names, pipeline, whole_database=type(target) is not str)
     check_repeated(ctx.request.body, pipeline)
     check_matches(pipeline)
+    if not ctx.node.is_replicated:
+        _check_no_streams(pipeline)
     check_concern_of_stages(request)
     if request.get("explain", False):
         _check_explain(request)
@@ -182,12 +183,17 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     )
     engine = ctx.catalog.engine
     if first in source_stages.SOURCES:
-        variables = {**(options.let or {}), **options.builtins()}
         # Compiled before the source runs: an error in a later stage comes before one of the source.
-        scope = Scope(
-            variables=variables, read=options.read, scripts=options.scripts, release=options.release
+        compile_optimized(
+            pipeline[1:],
+            Scope(
+                variables={**(options.let or {}), **options.builtins()},
+                read=options.read,
+                scripts=options.scripts,
+                release=options.release,
+                failures=[],
+            ),
         )
-        compile_pipeline(pipeline[1:], scope)
         documents = source_stages.SOURCES[first](ctx, ns, pipeline[0][first])
         return engine.aggregate(source, pipeline[1:], options=options, documents=documents)
     unstored = local_collections.documents_of(ctx, source)
@@ -195,7 +201,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
         check_distance_order(options)
     if first == "$geoNear" and collection is None:
         known = {**(options.let or {}), **options.builtins()}
-        compile_pipeline(pipeline, Scope(variables=known, release=options.release))
+        compile_optimized(pipeline, Scope(variables=known, release=options.release, failures=[]))
         raise CommandError(
             ErrorCode.NAMESPACE_NOT_FOUND,
             f"$geoNear requires a geo index to run, but {ns} does not exist",
@@ -203,25 +209,7 @@ def run(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], pipeline
     pipeline = [*stages, *pipeline]
     if collection is not None and "clusteredIndex" in collection.options:
         pipeline = _in_order_of_ids(pipeline, backwards=request.get("hint") == {NATURAL: -1})
-    scope = Scope(variables={**(options.let or {}), **options.builtins()}, release=options.release)
-    try:
-        documents = engine.aggregate(source, pipeline, options=options, documents=unstored)
-    except CommandError as error:
-        if error.executing:
-            _check_optimized(pipeline, scope, error)
-        raise
-    if unstored is None and not engine.stats(source).count:
-        check_constants(pipeline, scope)  # which no document has had computed
-    return documents
-
-
-def _check_optimized(pipeline: Pipeline, scope: Scope, error: CommandError) -> None:
-    """Raise an error that a constant is the cause of as the optimizer's: a server meets it there."""
-    try:
-        check_constants(pipeline, scope)
-    except CommandError as optimizing:
-        if optimizing.code == error.code and optimizing.message.endswith(error.message):
-            raise
+    return engine.aggregate(source, pipeline, options=options, documents=unstored)
 
 
 def _in_order_of_ids(pipeline: Pipeline, *, backwards: bool) -> Pipeline:
@@ -419,6 +407,21 @@ def check_matches(pipeline: Sequence[Mapping[str, Any]]) -> None:
                     check_matches([{}, *_stages_of(branch)])
 
 
+def _check_no_streams(pipeline: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a change stream within a stage, on a server that has none. Raises `CommandError` 40573."""
+    for stage in pipeline:
+        for name in _PIPELINES:
+            argument = stage.get(name)
+            inner = _stages_of(argument.get("pipeline")) if isinstance(argument, dict) else []
+            if any("$changeStream" in each for each in inner):
+                raise _no_streams()
+            _check_no_streams(inner)
+
+
+def _no_streams() -> CommandError:
+    return CommandError(_NEEDS_SET, "The $changeStream stage is only supported on replica sets")
+
+
 def _stages_of(pipeline: Any) -> list[Mapping[str, Any]]:
     return [stage for stage in pipeline if isinstance(stage, dict)] if isinstance(pipeline, list) else []
 
@@ -510,7 +513,7 @@ class MemberSource:
 def open_stream(ctx: CommandContext, ns: Namespace, request: Mapping[str, Any], size: int | None) -> Reply:
     """Return the first batch of a change stream, which is empty unless it begins in the past."""
     if not ctx.node.is_replicated:
-        raise CommandError(_NEEDS_SET, "The $changeStream stage is only supported on replica sets")
+        raise _no_streams()
     _check_stream_concern(request)
     pipeline: Sequence[Mapping[str, Any]] = request["pipeline"]
     options = parse(pipeline[0]["$changeStream"], ns, ctx.node.profile.max_wire_version)
@@ -580,8 +583,8 @@ def _transform(
     if splits and names.index(SPLIT) != len(names) - 1:
         raise CommandError(_SPLIT_NOT_LAST, f"{SPLIT} must be the last stage in the pipeline")
     variables = {**(request.get("let") or {}), **ctx.builtins()}
-    scope = Scope(fold=fold_of(request.get("collation")), variables=variables)
-    run = compile_pipeline([stage for stage in stages if SPLIT not in stage], scope)
+    scope = Scope(fold=fold_of(request.get("collation")), variables=variables, failures=[])
+    run = compile_optimized([stage for stage in stages if SPLIT not in stage], scope)
     # After the compilation: a stage that is unknown, or malformed, is reported as that.
     for name, stage in zip(names, stages, strict=True):
         if name not in _ALLOWED and not adds_fields(stage):

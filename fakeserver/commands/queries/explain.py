@@ -31,11 +31,12 @@ from fakeserver.commands.queries.distinct import index_to_scan
 from fakeserver.commands.queries.find import check_bounds
 from fakeserver.commands.queries.plan_cache import plan_hash, query_hash
 from fakeserver.commands.queries.reading import (
-    check_constants,
     check_hint,
+    collation_of,
     indexes_of,
     query_of,
     reader,
+    variables,
     view_of,
 )
 from fakeserver.commands.queries.source_stages import SOURCES
@@ -48,7 +49,8 @@ from fakeserver.storage.plans.index_keys import is_ordered, is_wildcard
 from fakeserver.storage.plans.search_rules import is_served_by, metadata_of_pipeline
 from fakeserver.storage.port.engine import Namespace, Query, Scope
 from fakeserver.storage.stages.lookup import DOCUMENTS
-from fakeserver.storage.stages.pipeline_stages import compile_pipeline, stage_name
+from fakeserver.storage.stages.pipeline_stages import compile_optimized, stage_name
+from fakeserver.storage.values.collation import fold_of
 from fakeserver.storage.values.paths import prefixes
 from fakeserver.storage.values.printing import show_document
 from fakeserver.storage.values.sorting import check_sort
@@ -176,9 +178,8 @@ def described(
         # What writes its results is explained without writing them.
         names = [stage_name(each) for each in pipeline]
         read = pipeline[:-1] if names and names[-1] in output_stages.NAMES else pipeline
-        scope = _scope(ctx, read, collection)
-        compile_pipeline(read, scope)
-        check_constants(pipeline, scope)
+        scope = _scope(ctx, command, read, view or collection)
+        compile_optimized(read, scope)
         if read is not pipeline:
             output_stages.parse(ctx, ns, command, pipeline[-1])
         statement = _pipeline(command, pipeline)
@@ -213,11 +214,10 @@ def _of_source(ctx: CommandContext, ns: Namespace, command: Mapping[str, Any]) -
     if rest and stage_name(rest[-1]) in output_stages.NAMES:
         output_stages.parse(ctx, ns, command, rest[-1])
         rest = rest[:-1]
-    scope = _scope(ctx, rest, None)
-    compile_pipeline(rest, scope)
+    scope = _scope(ctx, command, rest, None)
+    compile_optimized(rest, scope)
     if stage_name(pipeline[0]) == DOCUMENTS:
         SOURCES[DOCUMENTS](ctx, ns, pipeline[0][DOCUMENTS])
-    check_constants(rest, scope)
     return {"explainVersion": "1", "stages": [{**stage} for stage in pipeline]}
 
 
@@ -245,18 +245,24 @@ def _hashes(ctx: CommandContext, statement: _Statement, query: Query, winning: D
 
 
 def _scope(
-    ctx: CommandContext, pipeline: Sequence[Mapping[str, Any]], collection: Collection | None
+    ctx: CommandContext,
+    command: Mapping[str, Any],
+    pipeline: Sequence[Mapping[str, Any]],
+    collection: Collection | None,
 ) -> Scope:
     """Return the surroundings in which a pipeline is only compiled."""
     metadata = metadata_of_pipeline(pipeline)
+    collation = collation_of(command, collection)
     return Scope(
-        variables=ctx.builtins(),
+        fold_of(collation) if collation else None,
+        variables={**(variables(ctx, command.get("let")) or {}), **ctx.builtins()},
         read=reader(ctx, ctx.db),
         meta={} if metadata is None else metadata.readers(),
         make_id=ctx.object_id,
         scripts=ctx.scripts,
         indexes=indexes_of(collection),
         release=ctx.node.profile.max_wire_version,
+        failures=[],
     )
 
 

@@ -225,69 +225,6 @@ def while_aggregating(ctx: CommandContext, ns: Namespace) -> str:
     return "PlanExecutor error during aggregation"
 
 
-_NOT_FOLDED: Final = frozenset({
-    "$literal", "$const", "$meta", "$rand", "$createObjectId", "$function", "$accumulator", "$switch",
-    "$ifNull",
-})  # fmt: skip
-"""The operators whose arguments are no constants, or are not all computed."""
-
-
-def check_constants(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> None:
-    """Compute the constants in a pipeline, as an optimizer does, whether documents come or not.
-
-    Raises `CommandError` as these fail, such as a division of constants by zero.
-    """
-    try:
-        for stage in pipeline:
-            for name, argument in stage.items():
-                _check_constants_of(name, argument, scope)
-    except CommandError as error:
-        error.executing = True
-        raise error.during("Failed to optimize pipeline") from None
-
-
-def _check_constants_of(name: str, argument: Any, scope: Scope) -> None:
-    if name == "$group" and isinstance(argument, dict):
-        _check_constant(argument.get("_id"), scope)
-        for each in argument.values():
-            _check_constant([*each.values()] if isinstance(each, dict) else each, scope)
-    elif name == "$match" and isinstance(argument, dict):
-        _check_constant(argument.get("$expr"), scope)
-    elif name in _COMPUTING:
-        _check_constant(argument, scope)
-
-
-_COMPUTING: Final = frozenset({"$project", "$addFields", "$set", "$replaceRoot", "$replaceWith"})
-
-
-def _check_constant(value: Any, scope: Scope) -> None:
-    if isinstance(value, list):
-        for each in value:
-            _check_constant(each, scope)
-    if not isinstance(value, dict) or not value:
-        return
-    name = next(iter(value))
-    if not name.startswith("$"):
-        for each in value.values():
-            _check_constant(each, scope)
-    elif name not in _NOT_FOLDED:
-        if _is_folded(value):
-            compile_expression(value, scope)(scope.frame({}))
-        elif name != "$cond":
-            _check_constant(value[name], scope)
-
-
-def _is_folded(value: Any) -> bool:
-    """Return whether an expression names neither a field nor a variable, and does not change by itself."""
-    if type(value) is str:
-        return not value.startswith("$")
-    if isinstance(value, list):
-        return all(map(_is_folded, value))
-    if not isinstance(value, dict):
-        return True
-    return _NOT_FOLDED.isdisjoint(value) and all(map(_is_folded, value.values()))
-
-
 def reader(ctx: CommandContext, db: str) -> Callable[[Any], list[Document]]:
     """Return the function by which a stage reads another collection, or a view, of the same database."""
 

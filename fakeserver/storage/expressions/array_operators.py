@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.functions import (
+    VARIES,
     FunctionTable,
     NamedArguments,
     Wording,
@@ -32,7 +33,7 @@ from fakeserver.storage.values.types import (
 from fakeserver.waiting.interrupts import interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fakeserver.storage.values.types import Fold
 
@@ -146,7 +147,19 @@ def _reverse(array: Any) -> Any:
     return _array("The argument to $reverseArray", 34435, array, "was of type:")[::-1]
 
 
-@function("$indexOfArray", 2, 4, folds=True)
+def _check_constant_array(operands: Mapping[int, Any]) -> bool:
+    array = operands[0]
+    if array is VARIES:
+        return False
+    if not nullish(array) and not isinstance(array, list):
+        raise CommandError(
+            50809,
+            f"First operand of $indexOfArray must be an array. First argument is of type: {type_name(array)}",
+        )
+    return nullish(array)
+
+
+@function("$indexOfArray", 2, 4, folds=True, settle=_check_constant_array)
 def _index_of(
     array: Any, value: Any, start: Any = 0, end: Any = INT32_MAX, *, fold: Fold | None = None
 ) -> Any:
@@ -472,17 +485,26 @@ def _set_difference(left: Any, right: Any, *, fold: Fold | None = None) -> Any:
     return [item for key, item in paced(first.items()) if key not in second]
 
 
-def _check_literal_set(array: Any) -> None:
-    _check_set("$setEquals", 5887502, array)
+def _check_constant_sets(operands: Mapping[int, Any]) -> bool:
+    for array in paced(operands.values()):
+        if array is not VARIES:
+            _check_set("$setEquals", 5887502, array)
+    return False
 
 
-@function("$setEquals", 2, None, folds=True, arity=17045, parse_each=_check_literal_set)
+@function("$setEquals", 2, None, folds=True, arity=17045, settle=_check_constant_sets)
 def _set_equals(*arrays: Any, fold: Fold | None = None) -> bool:
     first, *rest = _sets("$setEquals", (17044,), arrays, fold)
     return all(first.keys() == each.keys() for each in interruptible(rest))
 
 
-@function("$setIsSubset", 2, folds=True)
+def _check_constant_whole(operands: Mapping[int, Any]) -> bool:
+    if operands[1] is not VARIES:
+        _check_set("$setIsSubset", 17311, operands[1])
+    return False
+
+
+@function("$setIsSubset", 2, folds=True, settle=_check_constant_whole)
 def _set_is_subset(left: Any, right: Any, *, fold: Fold | None = None) -> bool:
     first, second = _sets("$setIsSubset", (17046, 17042), (left, right), fold)
     return first.keys() <= second.keys()

@@ -6,7 +6,8 @@ variable) is said even when there is no document to evaluate it for, as a server
 
 from __future__ import annotations
 
-from operator import itemgetter
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from fakeserver.errors import CommandError, not_implemented
@@ -20,18 +21,25 @@ from fakeserver.storage.expressions import (
     string_operators,
     type_operators,
 )
+from fakeserver.storage.expressions.folding import (
+    NOT_FOLDED,
+    NOT_OPTIMIZED,
+    Constant,
+    are_constant,
+    joined,
+)
 from fakeserver.storage.expressions.forms import FORMS, check_variable, null_if_missing
-from fakeserver.storage.expressions.functions import FunctionTable, is_constant
+from fakeserver.storage.expressions.functions import VARIES, FunctionTable, is_constant
 from fakeserver.storage.expressions.scripted import compile_function
 from fakeserver.storage.values.limits import checked_text
 from fakeserver.storage.values.pacing import order_at_leisure, paced
 from fakeserver.storage.values.paths import field_name, field_path, gather
 from fakeserver.storage.values.printing import show, show_document
 from fakeserver.storage.values.types import MISSING, order, truthy
-from mongowire.codes import ErrorCode
+from mongowire.codes import Category, ErrorCode, is_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.storage.expressions.functions import Function, NamedArguments
     from fakeserver.storage.port.engine import Evaluate, Frame, Scope
@@ -63,42 +71,84 @@ UNSUPPORTED: Final = frozenset({
 """Expressions that a server has, most of them since 8.3, and we have not; see docs/LIMITS.md."""
 
 
-_CONSTANTS_LAST: Final = frozenset({"$setIntersection", "$setUnion"})
-"""Operators whose operands may change places: a server looks at what documents have before constants."""
+_NONE_KNOWN: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def compile_expression(expression: Any, scope: Scope, names: frozenset[str] | None = None) -> Evaluate:
-    """Return an expression as a function of its variables. Raises `CommandError` for a malformed one."""
-    return Compiler(scope, scope.names() if names is None else names).compile(expression)
+    """Return an expression as a function of its variables. Raises `CommandError` for a malformed one.
+
+    Constants that fail are told to the scope, if it wants to know.
+    """
+    compiler = Compiler(scope, scope.names() if names is None else names)
+    compiled = compiler.compile(expression)
+    if scope.failures is not None:
+        scope.failures.extend(compiler.failures)
+    return compiled
 
 
 class Compiler:
-    """Compiles expressions in which the variables `names` are defined."""
+    """Compiles expressions in which the variables `names` are defined, and some of them `known`.
+
+    Where it optimizes, `failures` are the errors of constants, in the order in which a server meets them.
+    `read` are the variables that it came upon.
+    """
 
     def __init__(self, scope: Scope, names: frozenset[str]) -> None:
         self.scope = scope
         self.names = names
+        self.optimizes = scope.failures is not None
+        self.failures: list[CommandError] = []
+        self.read: set[str] = set()
+        self.known: Mapping[str, Any] = {**scope.constants(), "REMOVE": MISSING} if self.optimizes else {}
 
     def compile(self, expression: Any) -> Evaluate:
         """Return one expression as a function."""
         if type(expression) is str and expression.startswith("$"):
-            return self._variable(expression[2:]) if expression.startswith("$$") else _field(expression[1:])
+            return self._variable(expression[2:]) if expression.startswith("$$") else self._field(expression)
         if isinstance(expression, dict):
             return self._object(expression)
         if isinstance(expression, list):
             compiled = [self.compile(item) for item in paced(expression)]
-            return lambda frame: [null_if_missing(item(frame)) for item in paced(compiled)]
+            return self.folded(
+                lambda frame: [null_if_missing(item(frame)) for item in paced(compiled)], compiled
+            )
         if type(expression) is str:
             checked_text(expression)
-        return lambda _frame: expression
+        return Constant(expression)
+
+    def folded(self, evaluate: Evaluate, operands: Sequence[Evaluate]) -> Evaluate:
+        """Return an operator as a constant if its operands are."""
+        return self.settled(evaluate) if self.optimizes and are_constant(operands) else evaluate
+
+    def settled(self, evaluate: Evaluate) -> Evaluate:
+        """Return what is the same for all documents as a constant, unless it fails."""
+        try:
+            return Constant(evaluate({}))
+        except CommandError as error:
+            if is_in(error.code, Category.INTERRUPTION):
+                raise
+            self.failures.append(error)
+            return evaluate
+
+    def apart(self, expression: Any) -> tuple[Evaluate, list[CommandError]]:
+        """Return an operand with the failures of its constants, which a server may never look at."""
+        before = len(self.failures)
+        compiled = self.compile(expression)
+        found = self.failures[before:]
+        del self.failures[before:]
+        return compiled, found
 
     def is_constant(self, expression: Any) -> bool:
         """Return whether an expression has one value for all documents, whatever its variables mean."""
         return is_constant(expression, self.names)
 
-    def within(self, *names: str) -> Compiler:
-        """Return a compiler in which more variables are defined."""
-        return Compiler(self.scope, self.names | frozenset(names))
+    def within(self, *names: str, known: Mapping[str, Any] = _NONE_KNOWN) -> Compiler:
+        """Return a compiler in which more variables are defined, and some of these known."""
+        inner = Compiler(self.scope, self.names | frozenset(names))
+        inner.failures, inner.read = self.failures, self.read
+        still = {name: value for name, value in self.known.items() if name not in names}
+        inner.known = {**still, **known} if self.optimizes else {}
+        return inner
 
     def _variable(self, text: str) -> Evaluate:
         name = text.partition(".")[0]
@@ -106,7 +156,20 @@ class Compiler:
         if name not in self.names:
             raise self._undefined(name)
         parts = field_path(text)[1:]
+        self.read.add(name)
+        if name in self.known:
+            return Constant(gather(self.known[name], parts))
         return lambda frame: gather(frame.get(name, MISSING), parts)
+
+    def _field(self, path: str) -> Evaluate:
+        if path == "$":
+            raise CommandError(_NO_PATH, "'$' by itself is not a valid FieldPath")
+        # The path behind the variable of the document: what begins with a dot has an empty name in it.
+        parts = field_path(f"CURRENT.{path[1:]}")[1:]
+        self.read.add("CURRENT")
+        if "CURRENT" in self.known:  # an expression has bound it
+            return Constant(gather(self.known["CURRENT"], parts))
+        return lambda frame: gather(frame["CURRENT"], parts)
 
     def _undefined(self, name: str) -> CommandError:
         if name not in _BUILTINS:
@@ -125,7 +188,7 @@ class Compiler:
                 values = ((name, value(frame)) for name, value in paced(fields))
                 return {name: value for name, value in values if value is not MISSING}
 
-            return evaluate
+            return self.folded(evaluate, [value for _name, value in fields])
         if len(document) != 1:
             raise CommandError(
                 _NOT_ONE_FIELD,
@@ -137,6 +200,13 @@ class Compiler:
     def _operator(self, name: str, argument: Any) -> Evaluate:
         if not self.scope.knows(name, EXPRESSIONS):
             raise _unrecognized(name)
+        before = len(self.failures)
+        compiled = self._known_operator(name, argument)
+        if name in NOT_OPTIMIZED:
+            del self.failures[before:]
+        return compiled
+
+    def _known_operator(self, name: str, argument: Any) -> Evaluate:
         form = _FORMS.get(name)
         if form is not None:
             return form(self, argument)
@@ -149,23 +219,40 @@ class Compiler:
         if function.arguments is not None:
             return self._named(function, function.arguments, argument)
         function.check(len(arguments))
-        if function.parse_each is not None:
-            self._check_constants(function.parse_each, arguments)
-        if name in _CONSTANTS_LAST:
-            last = [self.is_constant(item) for item in paced(arguments)]
-            pairs = sorted(zip(last, arguments, strict=True), key=itemgetter(0))
-            arguments = [item for _last, item in pairs]
         compiled = [self.compile(item) for item in paced(arguments)]
-        if function.folds:
-            fold = self.scope.fold
-            return lambda frame: function.call(*[item(frame) for item in paced(compiled)], fold=fold)
-        return lambda frame: function.call(*[item(frame) for item in paced(compiled)])
+        call = partial(function.call, fold=self.scope.fold) if function.folds else function.call
+        if self.optimizes:
+            compiled = self._joined(function, compiled, call)
+        return self._function(
+            function, compiled, lambda frame: call(*[item(frame) for item in paced(compiled)])
+        )
 
-    def _check_constants(self, check: Callable[[Any], None], arguments: list[Any]) -> None:
-        """Have an operator see those of its arguments that are the same for all documents."""
-        for argument in paced(arguments):
-            if self.is_constant(argument):
-                check(self.compile(argument)(self.scope.frame({})))
+    def _joined(
+        self, function: Function, operands: list[Evaluate], call: Callable[..., Any]
+    ) -> list[Evaluate]:
+        try:
+            return operands if are_constant(operands) else joined(function.name, operands, call)
+        except CommandError as error:
+            self.failures.append(error)
+            return operands
+
+    def _function(
+        self, function: Function, operands: list[Evaluate] | dict[str, Evaluate], evaluate: Evaluate
+    ) -> Evaluate:
+        """Return an operator as a constant, or have it see which of its operands are constants."""
+        if not self.optimizes or function.name in NOT_OPTIMIZED:
+            return evaluate
+        named: Mapping[Any, Evaluate] = dict(enumerate(operands)) if isinstance(operands, list) else operands
+        if are_constant(named.values()) and function.name not in NOT_FOLDED:
+            return self.settled(evaluate)
+        if function.settle is not None:
+            values = {key: each.value if type(each) is Constant else VARIES for key, each in named.items()}
+            try:
+                if function.settle(values):
+                    return Constant(None)
+            except CommandError as error:
+                self.failures.append(error)
+        return evaluate
 
     def _named(self, function: Function, known: NamedArguments, argument: Any) -> Evaluate:
         name, call = function.name, function.call
@@ -176,24 +263,16 @@ class Compiler:
             arguments = function.parse(arguments)
         compiled = {key: self.compile(value) for key, value in arguments.items()}
         if function.by_release:
-            release = self.scope.release
-            return lambda frame: call({key: value(frame) for key, value in compiled.items()}, release=release)
-        if function.folds:
-            fold = self.scope.fold
-            return lambda frame: call({key: value(frame) for key, value in compiled.items()}, fold=fold)
-        return lambda frame: call({key: value(frame) for key, value in compiled.items()})
+            call = partial(call, release=self.scope.release)
+        elif function.folds:
+            call = partial(call, fold=self.scope.fold)
+        return self._function(
+            function, compiled, lambda frame: call({key: value(frame) for key, value in compiled.items()})
+        )
 
 
 def _unrecognized(name: str) -> CommandError:
     return CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, f"Unrecognized expression '{name}'")
-
-
-def _field(path: str) -> Evaluate:
-    if not path:
-        raise CommandError(_NO_PATH, "'$' by itself is not a valid FieldPath")
-    # The path behind the variable of the document: what begins with a dot has an empty name in it.
-    parts = field_path(f"CURRENT.{path}")[1:]
-    return lambda frame: gather(frame["CURRENT"], parts)
 
 
 def is_expression_name(name: str) -> bool:
@@ -242,7 +321,7 @@ _METADATA: Final = {
 
 
 def _literal(_compiler: Compiler, argument: Any) -> Evaluate:
-    return lambda _frame: argument
+    return Constant(argument)
 
 
 def _rand(compiler: Compiler, argument: Any) -> Evaluate:
@@ -271,17 +350,21 @@ def _quantile(name: str) -> Callable[[Compiler, Any], Evaluate]:
 
 def _and(compiler: Compiler, argument: Any) -> Evaluate:
     items = [compiler.compile(item) for item in paced(argument if isinstance(argument, list) else [argument])]
-    return lambda frame: all(truthy(item(frame)) for item in paced(items))
+    if compiler.optimizes and _decided(items, by=False):
+        return Constant(value=False)
+    return compiler.folded(lambda frame: all(truthy(item(frame)) for item in paced(items)), items)
 
 
 def _or(compiler: Compiler, argument: Any) -> Evaluate:
-    wanted = argument if isinstance(argument, list) else [argument]
-    items = [compiler.compile(item) for item in paced(wanted)]
-    # One that is true for all documents decides before any other is evaluated.
-    frame = compiler.scope.frame({})
-    if any(compiler.is_constant(item) and truthy(items[at](frame)) for at, item in enumerate(wanted)):
-        return lambda _frame: True
-    return lambda frame: any(truthy(item(frame)) for item in paced(items))
+    items = [compiler.compile(item) for item in paced(argument if isinstance(argument, list) else [argument])]
+    if compiler.optimizes and _decided(items, by=True):
+        return Constant(value=True)
+    return compiler.folded(lambda frame: any(truthy(item(frame)) for item in paced(items)), items)
+
+
+def _decided(items: Sequence[Evaluate], *, by: bool) -> bool:
+    """Return whether a constant among the operands decides before any other is evaluated."""
+    return any(type(each) is Constant and truthy(each.value) is by for each in items)
 
 
 def _comparison(test: Callable[[Any, Any], Any], name: str) -> Callable[[Compiler, Any], Evaluate]:
@@ -291,7 +374,10 @@ def _comparison(test: Callable[[Any, Any], Any], name: str) -> Callable[[Compile
             message = f"Expression {name} takes exactly 2 arguments. {passed} were passed in."
             raise CommandError(16020, message)
         left, right, fold = compiler.compile(argument[0]), compiler.compile(argument[1]), compiler.scope.fold
-        return lambda frame: test(order_at_leisure(left(frame), fold), order_at_leisure(right(frame), fold))
+        return compiler.folded(
+            lambda frame: test(order_at_leisure(left(frame), fold), order_at_leisure(right(frame), fold)),
+            (left, right),
+        )
 
     return form
 
@@ -309,7 +395,7 @@ def _in(compiler: Compiler, argument: Any) -> Evaluate:
         sought = order_at_leisure(value(frame), fold)
         return any(order(item, fold) == sought for item in paced(items))
 
-    return evaluate
+    return compiler.folded(evaluate, (value, source))
 
 
 _FORMS: Final[dict[str, Callable[[Compiler, Any], Evaluate]]] = {

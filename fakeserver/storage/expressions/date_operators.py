@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
 from fakeserver.errors import CommandError
-from fakeserver.storage.expressions.functions import (
-    FunctionTable,
-    NamedArguments,
-    Wording,
-    is_constant,
-    nullish,
-)
+from fakeserver.storage.expressions.functions import VARIES, FunctionTable, NamedArguments, Wording, nullish
 from fakeserver.storage.values import calendar
 from fakeserver.storage.values.dates import YEARS_OF_A_CYCLE, Date, date_of_id, folded, folded_year
 from fakeserver.storage.values.printing import show
@@ -121,10 +116,31 @@ def _operator(
             except OverflowError:  # beyond 64 bits of milliseconds
                 raise CommandError(ErrorCode.OVERFLOW, f"date overflow in {name}") from None
 
-        functions.function(name, parse=parse, arguments=_ARGUMENTS.get(name, _OF_A_PART))(with_nulls)
+        functions.function(
+            name, parse=parse, settle=partial(_settle, name), arguments=_ARGUMENTS.get(name, _OF_A_PART)
+        )(with_nulls)
         return call
 
     return enter
+
+
+_NULL_WITHOUT_ZONE: Final = frozenset({
+    "$dateAdd", "$dateDiff", "$dateFromParts", "$dateSubtract", "$dateToParts", "$dateTrunc"
+})  # fmt: skip
+"""Operators of which an optimizer knows that they are null without a time zone."""
+
+
+def _settle(name: str, operands: Mapping[str, Any]) -> bool:
+    """Check what is the same for all documents; return whether it makes the operator null."""
+    for argument, check in _CHECKED.items():
+        value = operands.get(argument, VARIES)
+        if value is VARIES:
+            continue
+        if not nullish(value):
+            check(name, value)
+        elif argument != "timezone" or name in _NULL_WITHOUT_ZONE:
+            return True
+    return False
 
 
 # Parts.
@@ -378,17 +394,16 @@ def _date_diff(arguments: dict[str, Any]) -> Any:
     return Int64(found)
 
 
-_READ: Final = "read"
-"""An argument of our own: whether a date comes from documents."""
-
-
-@_operator("$dateTrunc", parse=lambda parts: {**parts, _READ: not is_constant(parts["date"])})
+@_operator("$dateTrunc")
 def _date_trunc(arguments: dict[str, Any]) -> Any:
-    # A date that is a constant is truncated by another part of a server, which asks for less.
-    read = arguments.pop(_READ)
-    if _is_null(arguments) or (read and arguments.get("startOfWeek", MISSING) is None):
+    if _is_null(arguments):
         return None
-    size = arguments.get("binSize", 1)
+    unit, count = _unit("$dateTrunc", arguments["unit"]), _bin_size("$dateTrunc", arguments.get("binSize", 1))
+    week_start, where = _week_start("$dateTrunc", arguments), _given_zone("$dateTrunc", arguments)
+    return calendar.truncate(to_date(arguments["date"], 5166307), unit, count, where, week_start)
+
+
+def _bin_size(_name: str, size: Any) -> int:
     count = whole(size)
     if count is None:
         raise CommandError(
@@ -398,9 +413,7 @@ def _date_trunc(arguments: dict[str, Any]) -> Any:
         raise CommandError(
             5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"
         )
-    unit = _unit("$dateTrunc", arguments["unit"])
-    week_start, where = _week_start("$dateTrunc", arguments), _given_zone("$dateTrunc", arguments)
-    return calendar.truncate(to_date(arguments["date"], 5166307), unit, count, where, week_start)
+    return count
 
 
 def _is_null(arguments: Mapping[str, Any]) -> bool:
@@ -439,3 +452,12 @@ def _week_start(name: str, arguments: Mapping[str, Any]) -> int:
     raise CommandError(
         5439016, f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {value}"
     )
+
+
+_CHECKED: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "unit": _unit,
+    "startOfWeek": lambda name, value: _week_start(name, {"startOfWeek": value, "unit": "week"}),
+    "timezone": _zone,
+    "binSize": _bin_size,
+}
+"""The arguments that an optimizer reads on its own, in its order, where the others depend on documents."""

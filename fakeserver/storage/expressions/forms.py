@@ -6,10 +6,12 @@ They take their arguments uncompiled: what some of them hold means nothing befor
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fakeserver.errors import CommandError
 from fakeserver.idl.features import INDEX_VARIABLE
+from fakeserver.profile import WIRE_82
+from fakeserver.storage.expressions.folding import Constant
 from fakeserver.storage.expressions.functions import NamedArguments, Wording, nullish
 from fakeserver.storage.values.limits import Budget, check_value, too_much
 from fakeserver.storage.values.pacing import paced
@@ -28,7 +30,7 @@ from fakeserver.waiting.interrupts import interruptible
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fakeserver.storage.expressions.compiler import Compiler
     from fakeserver.storage.port.engine import Evaluate, Frame
@@ -101,6 +103,8 @@ def _cond(compiler: Compiler, argument: Any) -> Evaluate:
         raise CommandError(16020, "Expression $cond takes exactly 3 arguments. 1 were passed in.")
     parts = _COND.read("$cond", argument)
     condition, then, otherwise = (compiler.compile(parts[key]) for key in ("if", "then", "else"))
+    if compiler.optimizes and type(condition) is Constant:
+        return then if truthy(condition.value) else otherwise
     return lambda frame: then(frame) if truthy(condition(frame)) else otherwise(frame)
 
 
@@ -108,7 +112,10 @@ def _if_null(compiler: Compiler, argument: Any) -> Evaluate:
     if not isinstance(argument, list) or len(argument) < 2:  # noqa: PLR2004 -- a value and a replacement
         raise CommandError(1257300, "$ifNull needs at least two arguments, had: 1")
     items = [compiler.compile(item) for item in paced(argument)]
-    _fold(compiler, argument)
+    if compiler.optimizes:
+        items = _possible(items)
+        if len(items) == 1:
+            return items[0]
 
     def evaluate(frame: Frame) -> Any:
         for item in paced(items[:-1]):
@@ -118,6 +125,17 @@ def _if_null(compiler: Compiler, argument: Any) -> Evaluate:
         return items[-1](frame)
 
     return evaluate
+
+
+def _possible(items: Sequence[Evaluate]) -> list[Evaluate]:
+    """Return the values that may be the first that is not null: no null, and none behind a constant."""
+    possible: list[Evaluate] = []
+    for item in paced(items[:-1]):
+        if type(item) is not Constant:
+            possible.append(item)
+        elif not nullish(item.value):
+            return [*possible, item]
+    return [*possible, items[-1]]
 
 
 def _switch(compiler: Compiler, argument: Any) -> Evaluate:
@@ -131,14 +149,16 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
         raise CommandError(40061, f"$switch expected an array for 'branches', found: {type_name(listed)}")
     if not listed:
         raise CommandError(40068, "$switch requires at least one branch")
-    branches = [_branch(compiler, each) for each in paced(listed)]
+    read = [_branch(compiler, each) for each in paced(listed)]
     default = compiler.compile(argument["default"]) if "default" in argument else None
-    _fold(compiler, [argument["default"]] if "default" in argument else [])
-    if default is None and all(_is_false(compiler, branch["case"]) for branch in paced(listed)):
+    branches, default = _possible_branches(compiler, read, default)
+    if not branches and default is not None:
+        return default
+    if not branches:
         message = (
             "One cannot execute a switch statement where all the cases evaluate to false without a default."
         )
-        raise CommandError(40069, message)
+        compiler.failures.append(CommandError(40069, message))
 
     def evaluate(frame: Frame) -> Any:
         for case, then in paced(branches):
@@ -153,22 +173,30 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
     return evaluate
 
 
-def _fold(compiler: Compiler, expressions: list[Any]) -> None:
-    """Evaluate those that are the same for all documents, as a server does before it sees one.
+def _possible_branches(
+    compiler: Compiler, branches: list[tuple[_Apart, _Apart]], default: Evaluate | None
+) -> tuple[list[tuple[Evaluate, Evaluate]], Evaluate | None]:
+    """Return the branches that documents decide on, and the default.
 
-    Raises the `CommandError` of one that fails, though it may never be asked for.
+    An optimizer looks at nothing behind a case that is always true, and at no result of one that never is.
     """
-    for each in paced(expressions):
-        if isinstance(each, dict) and compiler.is_constant(each):
-            compiler.compile(each)(compiler.scope.frame({}))
+    possible: list[tuple[Evaluate, Evaluate]] = []
+    for (case, failed), (then, failing) in paced(branches):
+        compiler.failures += failed
+        if compiler.optimizes and type(case) is Constant:
+            if truthy(case.value):
+                compiler.failures += failing
+                return possible, then
+            continue
+        compiler.failures += failing
+        possible.append((case, then))
+    return possible, default
 
 
-def _is_false(compiler: Compiler, case: Any) -> bool:
-    """Return whether a case is the same for all documents, and not true."""
-    return compiler.is_constant(case) and not truthy(compiler.compile(case)(compiler.scope.frame({})))
+_Apart: TypeAlias = "tuple[Evaluate, list[CommandError]]"
 
 
-def _branch(compiler: Compiler, branch: Any) -> tuple[Evaluate, Evaluate]:
+def _branch(compiler: Compiler, branch: Any) -> tuple[_Apart, _Apart]:
     if not isinstance(branch, dict):
         raise CommandError(40062, f"$switch expected each branch to be an object, found: {type_name(branch)}")
     for name in branch:
@@ -177,7 +205,7 @@ def _branch(compiler: Compiler, branch: Any) -> tuple[Evaluate, Evaluate]:
     for code, name in ((40064, "case"), (40065, "then")):
         if name not in branch:
             raise CommandError(code, f"$switch requires each branch have a '{name}' expression")
-    return compiler.compile(branch["case"]), compiler.compile(branch["then"])
+    return compiler.apart(branch["case"]), compiler.apart(branch["then"])
 
 
 def _let(compiler: Compiler, argument: Any) -> Evaluate:
@@ -187,8 +215,18 @@ def _let(compiler: Compiler, argument: Any) -> Evaluate:
     if not is_object(parts["vars"]):
         raise _no_variable(f"invalid parameter: expected an object (vars), found {type_name(parts['vars'])}")
     variables = {_variable(name): compiler.compile(value) for name, value in paced(parts["vars"].items())}
-    made = frozenset(name for name, value in paced(parts["vars"].items()) if isinstance(value, dict | list))
-    body = compiler.within(*variables).compile(parts["in"])
+    smart = compiler.optimizes and (not compiler.scope.release or compiler.scope.release >= WIRE_82)
+    constants = {name: value.value for name, value in variables.items() if type(value) is Constant}
+    inner = compiler.within(*variables, known=constants if smart else {})
+    inner.read = set()
+    body = inner.compile(parts["in"])
+    compiler.read |= inner.read
+    if smart:  # since 8.2, what is known or not read is bound no more
+        left = inner.read - constants.keys()
+        variables = {name: value for name, value in variables.items() if name in left}
+    if compiler.optimizes and not variables:
+        return body
+    made = frozenset(name for name in variables if isinstance(parts["vars"][name], dict | list))
 
     def evaluate(frame: Frame) -> Any:
         bound = {name: value(frame) for name, value in paced(variables.items())}

@@ -24,6 +24,10 @@ _WRONG_ARITY = 16020
 _WRONG_ARITY_RANGE = 28667
 
 
+VARIES: Final = object()
+"""What stands for an argument that is no constant."""
+
+
 class Wording(NamedTuple):
     """What a server says of wrong named arguments: by operator, argument, and what was found instead."""
 
@@ -74,8 +78,9 @@ class Function:
     """An operator: how many arguments it takes (`most` None: any number), or which named ones.
 
     `parse` sees named arguments before any document is there, and returns what is to be compiled; it raises
-    `CommandError` for wrong ones; `parse_each` sees arguments without names that are the same for all
-    documents. `arity` is an operator's own code for a wrong number of arguments. One that differs
+    `CommandError` for wrong ones. `settle` sees arguments that are constants, by name or place, and `VARIES`
+    for the others; it raises `CommandError` for wrong ones, and returns whether the operator is null whatever
+    the others are. `arity` is an operator's own code for a wrong number of arguments. One that differs
     `by_release` is told the wire version, 0 for none.
     """
 
@@ -87,7 +92,7 @@ class Function:
     folds: bool = False
     parse: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     arity: int | None = None
-    parse_each: Callable[[Any], None] | None = None
+    settle: Callable[[Mapping[Any, Any]], bool] | None = None
     by_release: bool = False
 
     def check(self, passed: int) -> None:
@@ -126,7 +131,7 @@ class FunctionTable:
         folds: bool = False,
         parse: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         arity: int | None = None,
-        parse_each: Callable[[Any], None] | None = None,
+        settle: Callable[[Mapping[Any, Any]], bool] | None = None,
         by_release: bool = False,
     ) -> Callable[[Call], Call]:
         """Enter the decorated function as operator `name`; `most` is `least` by default."""
@@ -134,7 +139,7 @@ class FunctionTable:
         def enter(call: Call) -> Call:
             limit = least if most == -1 else most
             self.functions[name] = Function(
-                name, call, least, limit, arguments, folds, parse, arity, parse_each, by_release
+                name, call, least, limit, arguments, folds, parse, arity, settle, by_release
             )
             return call
 

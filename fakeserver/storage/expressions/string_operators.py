@@ -13,6 +13,7 @@ from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.array_operators import search_index
 from fakeserver.storage.expressions.conversions import text_of
 from fakeserver.storage.expressions.functions import (
+    VARIES,
     FunctionTable,
     NamedArguments,
     Wording,
@@ -36,7 +37,7 @@ from fakeserver.storage.values.types import (
 from fakeserver.waiting.interrupts import check_for_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fakeserver.storage.expressions.regex import Searching
 
@@ -324,12 +325,12 @@ _ARGUMENTS: Final = NamedArguments(
 def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Searching, str], Any]) -> None:
     """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
 
-    def parse(parts: dict[str, Any]) -> dict[str, Any]:
-        if all(map(_is_constant, (parts["regex"], parts.get("options")))):
-            _pattern(name, parts["regex"], parts.get("options"))
-        return parts
+    def settle(operands: Mapping[str, Any]) -> bool:
+        if operands["regex"] is not VARIES and operands.get("options") is not VARIES:
+            _pattern(name, operands["regex"], operands.get("options"))
+        return False
 
-    @functions.function(name, parse=parse, arguments=_ARGUMENTS)
+    @functions.function(name, settle=settle, arguments=_ARGUMENTS)
     def _call(parts: dict[str, Any]) -> Any:
         pattern = _pattern(name, parts["regex"], parts.get("options"))
         text = parts["input"]
@@ -342,11 +343,6 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Searchin
         except MatchLimitError:
             message = f"Error occurred while executing the regular expression in {name}. Result code: "
             raise CommandError(_FAILED, f"{message}match limit exceeded") from None
-
-
-def _is_constant(argument: Any) -> bool:
-    """Return whether an argument means itself, so that a server looks at it before there is a document."""
-    return not isinstance(argument, dict | list) and not (type(argument) is str and argument.startswith("$"))
 
 
 def _pattern(name: str, regex: Any, options: Any) -> Searching | None:

@@ -37,6 +37,7 @@ from bson import DBRef, Regex
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.folding import optimizing
 from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.expressions.scripted import compile_where
 from fakeserver.storage.filters import match_operators
@@ -329,12 +330,15 @@ def _nor(name: str, argument: Any, scope: Scope) -> Predicate:
 
 
 def _expr(_name: str, argument: Any, scope: Scope) -> Predicate:
-    expression = compile_expression(argument, scope)
+    failures: list[CommandError] | None = None if scope.failures is None else []
+    expression = compile_expression(argument, scope._replace(failures=failures))
+    if failures and scope.failures is not None:
+        scope.failures.append(optimizing(failures, "expression"))
     if scope.fold is None or not isinstance(argument, dict):
         return lambda document: truthy(expression(scope.frame(document)))
     # A server rewrites these as a condition of a filter, which knows no collation, and asks both.
     listed = [
-        compile_expression(each, scope._replace(fold=None))
+        compile_expression(each, scope._replace(fold=None, failures=None))
         for each in argument.get("$and", [argument])
         if _is_in_list(each)
     ]

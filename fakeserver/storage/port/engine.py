@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from bson import ObjectId, Timestamp
 
+    from fakeserver.errors import CommandError
     from fakeserver.storage.scripts.javascript import ScriptReply
     from fakeserver.storage.values.metadata import QueryMetadata
     from mongowire.ports import Rng
@@ -382,6 +383,9 @@ _NO_VARIABLES: Final[Mapping[str, Any]] = {}
 _NO_METADATA: Final[Mapping[str, Callable[[Any], Any]]] = {}
 
 
+_OF_A_DOCUMENT: Final = frozenset({"ROOT", "CURRENT"})
+
+
 class Searched(NamedTuple):
     """What searches of a pipeline need: the indexes, and where to note what they find out."""
 
@@ -401,7 +405,8 @@ class Scope(NamedTuple):
     another collection. `spills` says whether stages that need all
     documents may use the disk where these are more than fit into their memory (`allowDiskUse`). `release` is
     the wire version of the release whose operators are known, 0 for all, and `depth` the number of stages
-    that the pipeline stands within.
+    that the pipeline stands within. `varying` are the variables that change from one document to the next.
+    Where there is a list for `failures`, expressions are optimized: it takes the errors of their constants.
     """
 
     fold: Callable[[str], Any] | None = None
@@ -418,6 +423,8 @@ class Scope(NamedTuple):
     release: int = 0
     depth: int = 0
     searched: Callable[[Any, Sequence[Mapping[str, Any]]], Searched] | None = None
+    varying: frozenset[str] = frozenset()
+    failures: list[CommandError] | None = None
 
     def knows(self, name: str, since: Mapping[str, int]) -> bool:
         """Return whether the release has an operator, by a table of since when there are the newer ones."""
@@ -431,6 +438,16 @@ class Scope(NamedTuple):
     def binding(self, variables: Mapping[str, Any]) -> Scope:
         """Return the same surroundings with more variables."""
         return self._replace(variables={**self.variables, **variables})
+
+    def constants(self) -> dict[str, Any]:
+        """Return the variables that an optimizer knows, with their values."""
+        varying = self.varying | _OF_A_DOCUMENT
+        return {name: value for name, value in self.variables.items() if name not in varying}
+
+    def check_constants(self) -> None:
+        """Raise the error of the first constant that failed, if any did."""
+        if self.failures:
+            raise self.failures[0].copy()
 
     def frame(self, document: Any) -> Frame:
         """Return the variables with which an expression sees `document`."""

@@ -15,6 +15,7 @@ from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.accumulators import compile_field
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.folding import Constant
 from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.values.arithmetic import integer
 from fakeserver.storage.values.decimal_functions import rounded
@@ -257,6 +258,11 @@ def compile_bucket(argument: Any, scope: Scope) -> PipelineStage:
     boundaries, default = options.boundaries, options.default
     expression = compile_expression(options.group_by, scope)
     ends = [order(each, scope.fold) for each in boundaries]
+    if type(expression) is Constant and default is MISSING and scope.failures is not None:
+        index = bisect_right(ends, order(expression.value, scope.fold))
+        if not 0 < index < len(ends):
+            message = "One cannot execute a switch statement where all the cases evaluate to false without a"
+            scope.failures.append(CommandError(40069, f"{message} default."))
 
     def bucket_of(frame: Frame) -> Any:
         index = bisect_right(ends, order(expression(frame), scope.fold))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields, check_target
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.folding import optimizing
 from fakeserver.storage.expressions.forms import check_variable
-from fakeserver.storage.expressions.functions import is_constant
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Searched
 from fakeserver.storage.stages.projecting import set_computed
@@ -287,7 +287,12 @@ class _Inner:
         self._outer = scope
         self._variables = variables
         self._bound: dict[str, Any] = {**scope.variables, **dict.fromkeys(variables)}
-        self.scope = scope._replace(variables=self._bound)
+        # A server optimizes the pipeline when the first document comes that is joined.
+        self.scope = scope._replace(
+            variables=self._bound,
+            varying=scope.varying | frozenset(variables),
+            failures=None if scope.failures is None else [],
+        )
         self.documents = None
         """Makes the documents that the pipeline begins with, where these are of no collection."""
         if pipeline and isinstance(pipeline[0], dict) and DOCUMENTS in pipeline[0]:
@@ -311,6 +316,8 @@ class _Inner:
 
     def run(self, others: list[Document]) -> list[Document]:
         """Return what the pipeline makes of some of the other documents."""
+        if self.scope.failures:
+            raise optimizing(self.scope.failures, "pipeline")
         if self._again is not None:
             self._run = self._again()
         return self._run(others)
@@ -489,13 +496,11 @@ def _lookup_options(argument: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variables(let: Mapping[str, Any], scope: Scope) -> dict[str, Evaluate]:
-    """Return what `let` binds. Raises `CommandError` for a name that is none, and for a wrong constant."""
+    """Return what `let` binds. Raises `CommandError` for a name that is none."""
     variables = {}
     for name, value in let.items():
         check_variable(name)
         variables[name] = compile_expression(value, scope)
-        if is_constant(value, scope.names()):
-            variables[name](scope.frame({}))
     return variables
 
 

@@ -16,6 +16,7 @@ from fakeserver.errors import CommandError, not_implemented
 from fakeserver.idl.features import STAGES
 from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.folding import optimizing
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.stages.bucketing import (
     compile_bucket,
@@ -221,6 +222,14 @@ def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Pip
     stages = list(_compile_stages(pipeline, scope))
 
     return lambda documents: run_stages(stages, documents)
+
+
+def compile_optimized(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> PipelineStage:
+    """Return a pipeline as one function. Raises `CommandError` for a constant that fails, too."""
+    run = compile_pipeline(pipeline, scope)
+    if scope.failures:
+        raise optimizing(scope.failures, "pipeline")
+    return run
 
 
 def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iterator[PipelineStage]:

@@ -60,7 +60,7 @@ from fakeserver.storage.port.engine import (
     Stats,
     UpdateResult,
 )
-from fakeserver.storage.stages.pipeline_stages import INDEX_KEY, compile_pipeline
+from fakeserver.storage.stages.pipeline_stages import INDEX_KEY, compile_optimized
 from fakeserver.storage.stages.projecting import compile_projection
 from fakeserver.storage.store import scanning as scan
 from fakeserver.storage.store.collection_state import CollectionState, Examined, build_index, check_record_id
@@ -121,7 +121,7 @@ class MemoryEngine:
                 compile_filter(query.filter, scope)  # refused first: a positional projection looks into it
             seeing = scope._replace(meta={**scope.meta, **scan.metadata(collection, query, scope)})
             project = compile_projection(query.projection, seeing, query=query.filter)
-        if project is None and collection is not None and scan.is_everything(query):
+        elif collection is not None and scan.is_everything(query):
             return scan.part_of(collection, query)
         pairs = scan.select(collection, query, scope)
         if collection is None:
@@ -215,7 +215,7 @@ class MemoryEngine:
         if read is not None and read.unique_ids:
             key_of = scan.index_key_reader(read, pipeline, options)
             scope = scope._replace(meta={**scope.meta, INDEX_KEY: key_of})
-        run = compile_pipeline(pipeline, scope)
+        run = compile_optimized(pipeline, scope)
         if documents is None:
             if scope.metadata is not None:
                 check_searches(options, match)
@@ -250,6 +250,7 @@ class MemoryEngine:
         collection = self._collections.get(ns)
         scope = self._scope(query)
         compile_filter(query.filter, scope)
+        scope.check_constants()
         if scope.metadata is not None:
             check_searches(query, query.filter)
         if collection is None:
@@ -402,7 +403,7 @@ class MemoryEngine:
         metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None
         if plain and fold is None and metadata is None and query.allow_disk_use and not query.release:
-            return self._plain_scope
+            return self._plain_scope._replace(failures=[])
         variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables |= query.builtins()
@@ -420,6 +421,7 @@ class MemoryEngine:
             query.look_up,
             query.release,
             searched=None if query.indexes_of is None else functools.partial(_searched, query.indexes_of),
+            failures=[],
         )
 
     def _targets(

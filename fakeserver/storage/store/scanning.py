@@ -54,6 +54,7 @@ def _scan(
     # What a run comes to is counted along its plan.
     keys = None if collection is None or examined is not None else looked_up(collection, query, scope)
     if collection is not None and keys is not None:
+        scope.check_constants()  # of a projection
         return [(key, collection.documents[key]) for key in keys[query.skip : stop]]
     predicate = compile_filter(query.filter, scope)
     searched = scope.metadata is not None and bool(query.filter)
@@ -61,6 +62,7 @@ def _scan(
         check_searches(query, query.filter)
     if query.sort:
         check_sort(query.sort, natural=True)
+    scope.check_constants()
     if collection is None:
         return []
     plan = collection.plan(query)

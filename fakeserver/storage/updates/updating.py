@@ -148,7 +148,8 @@ class PipelineUpdate:
                 raise WriteError(
                     ErrorCode.INVALID_OPTIONS, f"{name} is not allowed to be used within an update"
                 )
-        self.run = compile_pipeline(change, scope)
+        # A server runs these stages as they stand: no constant fails but for a document.
+        self.run = compile_pipeline(change, scope._replace(failures=None))
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:  # noqa: ARG002 -- see `Updater`
         """Return the document that the pipeline makes of this one."""

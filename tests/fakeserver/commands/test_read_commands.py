@@ -376,7 +376,8 @@ DIVIDED = {"$divide": [1, 0]}
         ({"$match": {"$expr": {"$gt": ["$a", DIVIDED]}}}, 2),
         ({"$project": {"x": {"$divide": ["$a", 0]}}}, 0),
         ({"$project": {"x": {"$literal": DIVIDED}}}, 0),
-        ({"$project": {"x": {"$let": {"vars": {"n": 0}, "in": {"$divide": [1, "$$n"]}}}}}, 0),
+        ({"$project": {"x": {"$let": {"vars": {"n": 0}, "in": {"$divide": [1, "$$n"]}}}}}, 2),
+        ({"$project": {"x": {"$let": {"vars": {"n": "$a"}, "in": {"$divide": [1, "$$n"]}}}}}, 0),
         ({"$group": {"_id": None, "all": {"$push": 1}}}, 0),
     ],
     ids=str,
@@ -532,8 +533,22 @@ def test_sources_that_are_not_collections() -> None:
     assert bytes(session["_id"]["id"]) == ONE
 
 
-def test_a_change_stream_needs_a_replica_set() -> None:
-    command = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$changeStream": {}},
+        {"$lookup": {"from": "c", "pipeline": [{"$changeStream": {}}], "as": "r"}},
+        {
+            "$lookup": {
+                "from": "c",
+                "pipeline": [{"$unionWith": {"coll": "c", "pipeline": [{"$changeStream": {}}]}}],
+            }
+        },
+    ],
+    ids=str,
+)
+def test_a_change_stream_needs_a_replica_set(stage: dict[str, Any]) -> None:
+    command = {"aggregate": "c", "pipeline": [stage], "cursor": {}}
     error = failure(Server(replica_set=False), command)
     assert (error.code, error.message) == (
         40573,

@@ -140,6 +140,19 @@ PLACES: Mapping[str, Callable[[Server, Document], list[Document]]] = {
 }
 
 
+CHOOSING = {f"expression {name}" for name in ("$and", "$or")}
+"""Operators that a constant decides, before a document whose values would fail is looked at."""
+
+
+def is_decided_before(stage: Document, said: set[str]) -> bool:
+    """Whether an optimizer, which no update has, answers a stage before a document comes."""
+    try:
+        aggregated(serving(), stage)
+    except CommandError as error:
+        return error.message.startswith("Failed to optimize")
+    return bool(said & CHOOSING)
+
+
 def the_same(answers: Mapping[str, Answer], drawn: Any) -> None:
     first = next(iter(answers.values()))
     assert all(each == first for each in answers.values()), (drawn, answers)
@@ -171,11 +184,14 @@ def test_an_expression_has_one_value_wherever_it_stands(seed: int) -> None:
         "$project": answer(lambda: value(aggregated(serving(1), {"$project": {"r": whole}}))),
         "$replaceWith": answer(lambda: value(aggregated(serving(1), {"$replaceWith": {"r": whole}}))),
         "$group": answer(lambda: value(aggregated(serving(1), grouped, UNWRAPPED))),
+    }
+    the_same(answers, drawn)
+    changed = {
         "an update": answer(lambda: value(updated(serving(1), [stage]))),
         "findAndModify": answer(lambda: value(found_and_modified(serving(1), [stage]))),
         "bulkWrite": answer(lambda: value(written_in_bulk(serving(1), [stage]))),
     }
-    the_same(answers, drawn)
+    the_same(changed | ({} if is_decided_before(stage, grammar.said) else answers), drawn)
     matched = answer(lambda: len(found(serving(1), {"find": "c", "filter": {"$expr": whole}})))
     kind, content = answers["aggregate"]
     if kind == "value":
@@ -202,7 +218,7 @@ def test_a_stage_makes_the_same_documents_wherever_it_stands(seed: int, name: st
     the_same(answers, stage)
     if name in {"$set", "$addFields", "$unset"} and "_id" not in str(stage):
         changed = answer(lambda: updated(serving(), [stage], multi=True))
-        assert changed == answers["aggregate"], stage
+        assert is_decided_before(stage, grammar.said) or changed == answers["aggregate"], stage
 
 
 @pytest.mark.slow

@@ -292,7 +292,8 @@ def test_expressions(expression: Any, expected: Any) -> None:
 def test_expressions_that_cannot_be(expression: Any, code: int, message: str) -> None:
     with pytest.raises(CommandError) as caught:
         value_of(expression)
-    assert (caught.value.code, caught.value.message) == (code, message)
+    optimizer = "Failed to optimize pipeline :: caused by :: "  # which meets constants first
+    assert (caught.value.code, caught.value.message.removeprefix(optimizer)) == (code, message)
 
 
 @pytest.mark.parametrize(

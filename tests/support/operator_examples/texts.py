@@ -160,10 +160,10 @@ DATES: Final[dict[str, list[tuple[Any, Any]]]] = {
         ({"startDate": day("2024-03-31"), "unit": "month", "amount": 1}, LEAP_END),
     ],
     "$dateDiff": [
-        ({"startDate": "$absent", "endDate": 1, "unit": "eon", "timezone": "$text"}, None),
-        ({"startDate": 1, "endDate": 2, "unit": "$absent", "timezone": 1}, None),
+        ({"startDate": "$absent", "endDate": 1, "unit": "eon", "timezone": "$text"}, Refused(9)),
+        ({"startDate": 1, "endDate": 2, "unit": "$absent", "timezone": 1}, Refused(40517)),
         ({"startDate": 1, "endDate": 2, "unit": "week", "startOfWeek": "$absent"}, None),
-        ({"startDate": "$when", "endDate": "$when", "unit": "day", "startOfWeek": 1}, L(0)),
+        ({"startDate": "$when", "endDate": "$when", "unit": "day", "startOfWeek": 1}, Refused(5439015)),
         ({"startDate": "$when", "endDate": "$when", "unit": "day", "timezone": "Nowhere"}, Refused(40485)),
         ({"startDate": day("2020-10-21"), "endDate": day("2020-10-31T23:59"), "unit": "day"}, L(10)),
         ({"startDate": day("2020-12-31T23:59:59"), "endDate": day("2021-01-01"), "unit": "year"}, L(1)),
@@ -255,7 +255,7 @@ DATES: Final[dict[str, list[tuple[Any, Any]]]] = {
         ({"format": "%Y"}, Refused(18628)),
     ],
     "$dateTrunc": [
-        ({"date": 1, "unit": "eon", "binSize": "$absent"}, None),
+        ({"date": 1, "unit": "eon", "binSize": "$absent"}, Refused(9)),
         ({"date": "$when", "unit": "day", "timezone": 1}, Refused(40517)),
         ({"date": "$when", "unit": "hour", "binSize": 2}, day("2024-03-15T12:00")),
         (
