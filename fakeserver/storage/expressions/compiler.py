@@ -125,10 +125,14 @@ class Compiler:
         try:
             return Constant(evaluate({}))
         except CommandError as error:
-            if is_in(error.code, Category.INTERRUPTION):
-                raise
-            self.failures.append(error)
+            self._fail(error)
             return evaluate
+
+    def _fail(self, error: CommandError) -> None:
+        """Keep the error of a constant, for what is malformed is told first; an interrupted command ends."""
+        if is_in(error.code, Category.INTERRUPTION):
+            raise error
+        self.failures.append(error)
 
     def apart(self, expression: Any) -> tuple[Evaluate, list[CommandError]]:
         """Return an operand with the failures of its constants, which a server may never look at."""
@@ -233,7 +237,7 @@ class Compiler:
         try:
             return operands if are_constant(operands) else joined(function.name, operands, call)
         except CommandError as error:
-            self.failures.append(error)
+            self._fail(error)
             return operands
 
     def _function(
@@ -251,7 +255,7 @@ class Compiler:
                 if function.settle(values):
                     return Constant(None)
             except CommandError as error:
-                self.failures.append(error)
+                self._fail(error)
         return evaluate
 
     def _named(self, function: Function, known: NamedArguments, argument: Any) -> Evaluate:

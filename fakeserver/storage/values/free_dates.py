@@ -35,6 +35,8 @@ _DATES: Final = tuple(
 )
 _EARLY: Final = re.compile(r"(?:0000|-(?P<before>\d{4}))(?=-\d{2}-\d{2})")
 """A year before 1 at the beginning of a date."""
+_LONG: Final = re.compile(r"\d{5,}(?=-\d{2}-\d{2})")
+_CLOCK: Final = re.compile(r"(?:[01]\d|2[0-4])[0-5]\d")
 _TIMES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -99,6 +101,9 @@ def read(text: str) -> FreeDate:
     if early is not None:
         year, cycles = folded_year(-int(early["before"] or 0))
         rest = f"{year:04}{rest[early.end() :]}"
+    long = _LONG.match(rest)
+    if long is not None:
+        rest = f"{_last_year(long[0], text)}{rest[long.end() :]}"
     for pattern in _DATES:
         match = pattern.match(rest)
         if match is not None:
@@ -143,13 +148,29 @@ def _date(match: re.Match[str], text: str) -> dt.date:
     parts = match.groupdict()
     year = int(parts["year"])
     if year < _CENTURY and len(parts["year"]) == 2:  # noqa: PLR2004 -- digits
-        year += 2000 if year < _LAST_OF_2000 else 1900
+        year = _of_century(year)
     name = parts.get("name")
     try:
         month = _MONTHS.index(name[:3].lower()) + 1 if name else int(parts["month"])
         return dt.date(year, month, int(parts["day"]))
     except ValueError:
         raise _broken(text) from None
+
+
+def _last_year(digits: str, text: str) -> int:
+    """Return what is read of a year with too many digits: four by four are years, of which the last counts.
+
+    Four that may be hours and minutes are the time of day, which then stands there twice.
+    """
+    left = len(digits) % 4
+    groups = re.findall(r"\d{4}", digits)
+    if left not in {1, 2} or any(map(_CLOCK.fullmatch, groups)):
+        raise _broken(text)
+    return _of_century(int(digits[-left:]))
+
+
+def _of_century(year: int) -> int:
+    return year + (2000 if year < _LAST_OF_2000 else 1900)
 
 
 def _time(rest: str, text: str) -> tuple[dt.timedelta, str]:

@@ -48,6 +48,9 @@ def value(text: str, **more: Any) -> Any:
         ("Sun 15 March 2024", "2024-03-17"),
         ("WED jan 31 12:05:28 +03:30 1996", "1996-01-31T08:35:28"),
         ("Fri Mar 15 13:45:59 2024", AFTERNOON),
+        ("20609-01-01T00:00:00Z", "2009-01-01"),
+        ("199990-01-01", "1990-01-01"),
+        (f"{'9' * 49}1-01-01", "1991-01-01"),
     ],
 )
 def test_a_text_is_read_as_a_date(text: str, expected: str) -> None:
