@@ -75,7 +75,7 @@ def current_operations(ctx: CommandContext, switches: Any) -> list[Document]:
         found = [{**each, "command": _truncated(each["command"])} for each in found]
     if switches.get("idleConnections", False):
         found += _idle_connections(ctx, all_users=all_users)
-    if switches.get("idleSessions", not switches.get("localOps", True)):
+    if switches.get("idleSessions", True):
         found += _idle_sessions(ctx, all_users=all_users)
     if switches.get("idleCursors", False):
         found += _idle_cursors(ctx, all_users=all_users)

@@ -138,7 +138,7 @@ def test_a_write_that_waits_for_members_tells_of_its_end_in_the_write_concern() 
     play(scenario, REPLICA_SET)
 
 
-def test_what_does_not_run_is_told_when_asked_for() -> None:
+def test_what_does_not_run_is_told_where_it_is_asked_for() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, idle = await deployment.connect(), await deployment.connect()
         await idle.ok({"ping": 1})
@@ -146,12 +146,12 @@ def test_what_does_not_run_is_told_when_asked_for() -> None:
         await talker.ok({"find": "c", "batchSize": 1, "noCursorTimeout": True, "$db": "db"})
         transaction = {"txnNumber": Int64(1), "autocommit": False, "startTransaction": True}
         await talker.ok({**INSERT, "lsid": lsid(), **transaction})
-        assert await operations(talker) == []
-        (connection,) = await operations(talker, idleConnections=True)
+        assert await operations(talker, idleSessions=False) == []
+        (connection,) = await operations(talker, idleSessions=False, idleConnections=True)
         assert (connection["desc"], connection["active"]) == ("conn2", False)
-        (cursor,) = await operations(talker, idleCursors=True)
+        (cursor,) = await operations(talker, idleSessions=False, idleCursors=True)
         assert (cursor["type"], cursor["cursor"]["noCursorTimeout"]) == ("idleCursor", True)
-        (session,) = await operations(talker, idleSessions=True)
+        (session,) = await operations(talker)  # which are told unless they are not asked for
         assert (session["type"], session["lsid"]["id"]) == ("idleSession", lsid()["id"])
 
     play(scenario, ClusterSpec.replica_set(1))
