@@ -211,6 +211,8 @@ class MemoryEngine:
         """Return what the pipeline makes of the collection, or of `documents`."""
         match = pipeline[0].get("$match", {}) if pipeline else {}
         scope = self._scope(options, metadata_of_pipeline(pipeline))
+        if scope.failures is None:
+            scope = scope._replace(failures=[])
         read = self._collections.get(ns) if documents is None else None
         if read is not None and read.unique_ids:
             key_of = scan.index_key_reader(read, pipeline, options)
@@ -403,7 +405,7 @@ class MemoryEngine:
         metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None
         if plain and fold is None and metadata is None and query.allow_disk_use and not query.release:
-            return self._plain_scope._replace(failures=[])
+            return self._plain_scope._replace(failures=[]) if _may_compute(query) else self._plain_scope
         variables = {**query.let} if query.let else {}
         if query.now is not None:
             variables |= query.builtins()
@@ -534,6 +536,14 @@ class Updated(NamedTuple):
     collection: CollectionState
     before: Stored
     after: Stored
+
+
+def _may_compute(query: Query) -> bool:
+    """Return whether a query may hold an expression: one stands behind an operator, or is projected."""
+    for name in query.filter:  # a loop, because it costs less than `any`
+        if name[:1] == "$":
+            return True
+    return bool(query.projection)
 
 
 def updated(
