@@ -21,15 +21,17 @@ from fakeserver.storage.expressions import (
     string_operators,
     type_operators,
 )
-from fakeserver.storage.expressions.folding import (
+from fakeserver.storage.expressions.forms import FORMS, check_variable, null_if_missing
+from fakeserver.storage.expressions.functions import (
     NOT_FOLDED,
     NOT_OPTIMIZED,
+    VARIES,
     Constant,
+    FunctionTable,
     are_constant,
+    is_constant,
     joined,
 )
-from fakeserver.storage.expressions.forms import FORMS, check_variable, null_if_missing
-from fakeserver.storage.expressions.functions import VARIES, FunctionTable, is_constant
 from fakeserver.storage.expressions.scripted import compile_function
 from fakeserver.storage.values.limits import checked_text
 from fakeserver.storage.values.pacing import order_at_leisure, paced

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from fakeserver.errors import CommandError
 from fakeserver.idl.features import INDEX_VARIABLE
 from fakeserver.profile import WIRE_82
-from fakeserver.storage.expressions.folding import Constant
-from fakeserver.storage.expressions.functions import NamedArguments, Wording, nullish
+from fakeserver.storage.expressions.functions import Constant, NamedArguments, Wording, nullish
 from fakeserver.storage.values.limits import Budget, check_value, too_much
 from fakeserver.storage.values.pacing import paced
 from fakeserver.storage.values.printing import show

@@ -37,8 +37,7 @@ from bson import DBRef, Regex
 
 from fakeserver.errors import CommandError
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.expressions.folding import optimizing
-from fakeserver.storage.expressions.functions import is_constant
+from fakeserver.storage.expressions.functions import is_constant, optimizing
 from fakeserver.storage.expressions.scripted import compile_where
 from fakeserver.storage.filters import match_operators
 from fakeserver.storage.filters.match_operators import (

@@ -15,8 +15,7 @@ from fakeserver.errors import CommandError
 from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.accumulators import compile_field
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.expressions.folding import Constant
-from fakeserver.storage.expressions.functions import is_constant
+from fakeserver.storage.expressions.functions import Constant, is_constant
 from fakeserver.storage.values.arithmetic import integer
 from fakeserver.storage.values.decimal_functions import rounded
 from fakeserver.storage.values.limits import check_gathered, checked_document

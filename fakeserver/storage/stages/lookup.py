@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields, check_target
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.expressions.folding import optimizing
 from fakeserver.storage.expressions.forms import check_variable
+from fakeserver.storage.expressions.functions import optimizing
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.port.engine import Searched
 from fakeserver.storage.stages.projecting import set_computed

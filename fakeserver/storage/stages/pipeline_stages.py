@@ -16,7 +16,7 @@ from fakeserver.errors import CommandError, not_implemented
 from fakeserver.idl.features import STAGES
 from fakeserver.profile import WIRE_82
 from fakeserver.storage.expressions.compiler import compile_expression
-from fakeserver.storage.expressions.folding import optimizing
+from fakeserver.storage.expressions.functions import optimizing
 from fakeserver.storage.filters.matching import compile_filter
 from fakeserver.storage.stages.bucketing import (
     compile_bucket,
