@@ -54,7 +54,8 @@ def _scan(
     # What a run comes to is counted along its plan.
     keys = None if collection is None or examined is not None else looked_up(collection, query, scope)
     if collection is not None and keys is not None:
-        scope.check_constants()  # of a projection
+        if scope.failures:  # of a projection
+            scope.check_constants()
         return [(key, collection.documents[key]) for key in keys[query.skip : stop]]
     predicate = compile_filter(query.filter, scope)
     searched = scope.metadata is not None and bool(query.filter)
