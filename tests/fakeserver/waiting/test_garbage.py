@@ -26,7 +26,7 @@ def test_old_objects_are_left_alone_inside_only() -> None:
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     with collected_when_idle():
         assert gc.get_threshold()[2] > 1000 * before[2]
-        assert gc.get_freeze_count() > frozen
+        assert gc.get_freeze_count() >= max(frozen, 1)
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() >= frozen
 
