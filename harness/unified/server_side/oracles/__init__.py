@@ -331,9 +331,30 @@ _TABLE: Final = (
         monitors.one_connection_checks_a_server,
     ),
     Oracle(
+        "round-trips",
+        "While a connection waits for news, round trips are measured every heartbeatFrequencyMS.",
+        monitors.round_trips_are_measured_beside_a_stream,
+    ),
+    Oracle(
+        "refused-check",
+        "A check that was refused ends its connection, and the next one has another.",
+        monitors.a_refused_check_ends_its_connection,
+    ),
+    Oracle(
+        "cancelled-check",
+        "A connection lost under a command or a login ends the check that waits for news of its server.",
+        monitors.a_lost_connection_cancels_the_check_under_way,
+    ),
+    Oracle(
         "check-pace",
         "Checks follow one another no sooner than they may, and no later than they should.",
         monitors.checks_keep_their_pace,
+        features=_CHECKS,
+    ),
+    Oracle(
+        "check-limit",
+        "A check ends after connectTimeoutMS, and one that waits for news after heartbeatFrequencyMS more.",
+        monitors.checks_take_no_longer_than_they_may,
         features=_CHECKS,
     ),
     Oracle(

@@ -167,7 +167,8 @@ def only_what_may_be_is_compressed(trace: Trace) -> Iterator[str]:
     """Wire Compression: Compressor Negotiation, Messages that cannot be compressed."""
     for life in trace.connections:
         reply = life.seen.requests[0].reply or {}
-        agreed = frozenset(life.hello.get("compression") or ()) & frozenset(reply.get("compression") or ())
+        known = frozenset(reply.get("compression") or ())
+        agreed = [name for name in life.hello.get("compression") or () if name in known]
         for request in life.seen.requests:
             if request.compressor is None:
                 continue
@@ -176,6 +177,9 @@ def only_what_may_be_is_compressed(trace: Trace) -> Iterator[str]:
             elif request.compressor not in agreed:
                 by = request.compressor
                 yield f"{life.name} carried a {request.name} compressed by {by}, which is not agreed on"
+            elif request.compressor != agreed[0]:
+                by = f"{request.compressor}, where the client prefers {agreed[0]}"
+                yield f"{life.name} carried a {request.name} compressed by {by}"
 
 
 _NEVER_COMPRESSED: Final = _ESTABLISHING | {

@@ -12,11 +12,12 @@ from harness.unified.server_side.oracles.pool_events import DESCRIBED, UNKNOWN
 from harness.unified.server_side.oracles.pool_life import POOL_CLEARED, POOL_CREATED, POOL_READY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import Event
     from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.oracles.trace import Trace, TracedClient
+    from harness.unified.server_side.seen import SeenRequest
 
 STARTED: Final = "serverHeartbeatStartedEvent"
 SUCCEEDED: Final = "serverHeartbeatSucceededEvent"
@@ -26,6 +27,8 @@ _MIN_HEARTBEAT: Final = 0.5
 """Seconds. Server Monitoring: minHeartbeatFrequencyMS."""
 
 _AWAITS: Final = ("topologyVersion", "maxAwaitTimeMS")
+_GREETINGS: Final = frozenset({"hello", "isMaster", "ismaster"})
+_LOGS_IN: Final = ("speculativeAuthenticate", "saslSupportedMechs")
 _WAY: Final = 0.02
 """Seconds that a reply and the next request travel in virtual time, at most."""
 
@@ -56,7 +59,14 @@ def _frequency(client: TracedClient) -> float:
 
 
 def checks_ask_for_news_as_they_may(trace: Trace) -> Iterator[str]:
-    """Server Monitoring: Streaming Protocol, Polling Protocol, serverMonitoringMode, Measuring RTT."""
+    """Server Monitoring: Streaming Protocol, Polling Protocol, serverMonitoringMode, Measuring RTT.
+
+    None of them authenticates (Servers are monitored with dedicated sockets).
+    """
+    for life in trace.connections:
+        again = any(request.name in _GREETINGS for request in life.seen.requests[1:])
+        if again and (life.authentication or any(name in life.hello for name in _LOGS_IN)):
+            yield f"{life.name} said hello again and again, and logs in"
     for client in trace.clients:
         polls = client.options.get("serverMonitoringMode") == "poll"
         wanted = client.options.get("heartbeatFrequencyMS")
@@ -74,6 +84,8 @@ def _asked(life: ConnectionLife, *, polls: bool, frequency: int | None) -> Itera
         waits = [name for name in _AWAITS if name in request.command]
         if "client" in request.command:
             yield f"{life.name} said who its client is once more"
+        if request.command.get("apiVersion") != first.command.get("apiVersion"):
+            yield f"{life.name} declared another API version than at first"
         if waits and polls:
             yield f"{life.name} waited for news, and its client is to poll"
         if len(waits) == 1:
@@ -149,6 +161,146 @@ def _is_refused(trace: Trace, client: TracedClient, ended: Event) -> bool:
     )
 
 
+def round_trips_are_measured_beside_a_stream(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: Measuring RTT (every heartbeatFrequencyMS while a connection streams).
+
+    Each attempt counts, whatever came of it: one that failed is followed by another.
+    """
+    exact = trace.timing.round_trip is not None
+    if exact and trace.timing.is_disturbed:
+        return
+    for client in trace.clients:
+        frequency = _frequency(client)
+        most = frequency + _WAY if exact else frequency * _LATE + _LATER
+        for server, lives in _monitoring(trace, client).items():
+            measured = [
+                (request.at, min(request.ended, life.seen.closed))
+                for life in _hellos(trace, client, server)
+                for request in life.seen.requests
+                if not _awaits(request)
+            ]
+            for began, ended in filter(None, (_streamed(life, trace.ended) for life in lives)):
+                gap = _longest_gap(sorted(measured), began, ended)
+                if gap > most:
+                    how_long = f"{milliseconds(gap)}, heartbeatFrequencyMS is {milliseconds(frequency)}"
+                    yield f"{client.name} streamed from {server} and measured no round trip for {how_long}"
+                once = _used_once(_hellos(trace, client, server), frequency, began, ended)
+                if once >= _SEVERAL:
+                    yield f"{client.name} measured round trips to {server} on {once} connections, once each"
+
+
+_LATE: Final = 1.5
+_LATER: Final = 0.5
+"""How many times longer, and how many seconds, a time may be on the wall clock: machines are busy."""
+
+
+def _hellos(trace: Trace, client: TracedClient, server: str) -> Iterator[ConnectionLife]:
+    """Yield all connections of a client to a server on which nothing but hello was said."""
+    return (
+        life
+        for life in trace.connections
+        if life.seen.app_name == client.app_name and life.is_monitoring and life.seen.server == server
+    )
+
+
+def _awaits(request: SeenRequest) -> bool:
+    return any(name in request.command for name in _AWAITS)
+
+
+def _streamed(life: ConnectionLife, ended: float) -> tuple[float, float] | None:
+    """Return from when to when a connection waited for news, None for one that never did."""
+    began = next((request.at for request in life.seen.requests if _awaits(request)), None)
+    return None if began is None else (began, min(life.seen.closed, ended))
+
+
+def _used_once(lives: Iterable[ConnectionLife], frequency: float, began: float, ended: float) -> int:
+    """Return on how many connections hello was said once, a heartbeat apart, before the client closed them.
+
+    Connections that a pool never used look like that as well, but do not come by the clock.
+    """
+    found: list[ConnectionLife] = []
+    for life in lives:
+        (request, *others), seen = life.seen.requests, life.seen
+        if others or request.end != "reply" or seen.closed_by != "client" or seen.accepted < began:
+            continue
+        due = found[-1].seen.accepted + (1 - _ROUGHLY) * frequency if found else began
+        if due <= seen.accepted and seen.closed < ended:
+            found.append(life)
+    return len(found)
+
+
+_SEVERAL: Final = 3
+
+
+def _longest_gap(measured: Sequence[tuple[float, float]], began: float, ended: float) -> float:
+    """Return the longest time between two instants in which nothing was measured, or being measured."""
+    longest, since = 0.0, began
+    for asked, answered in measured:
+        if asked > ended:
+            break
+        longest = max(longest, asked - since)
+        since = max(since, min(answered, ended))
+    return max(longest, ended - since)
+
+
+def a_refused_check_ends_its_connection(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: Network or command error during server check (close the current connection).
+
+    What measures round trips looks at no reply.
+    """
+    for client in trace.clients:
+        polls = client.options.get("serverMonitoringMode") == "poll"
+        for lives in _monitoring(trace, client).values():
+            for life in lives:
+                requests = life.seen.requests
+                if not polls and not any(map(_awaits, requests)):
+                    continue
+                for before, request in pairwise(requests):
+                    if before.latest is not None and not before.latest.document.get("ok"):
+                        yield f"{life.name} said {request.name} again after a check that was refused"
+
+
+def a_lost_connection_cancels_the_check_under_way(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: hello or legacy hello Cancellation; SDAM: Network error when reading or writing.
+
+    Of a server whose connection was lost while it authenticated or carried a command, the monitor waits for
+    no news on the connection that it has. An error of an older generation says nothing new.
+    """
+    if trace.topology is Topology.LOAD_BALANCED:
+        return
+    patience = _WAY if trace.timing.round_trip is not None else _SOON
+    for client in trace.clients:
+        watching = _monitoring(trace, client)
+        for lost in trace.connections:
+            if lost.seen.app_name != client.app_name or not _is_news(trace, lost):
+                continue
+            for life in watching.get(lost.seen.server, ()):
+                awaited = next((each for each in life.seen.requests if _awaits(each)), None)
+                if awaited is None or not awaited.seq < lost.seen.closed_seq < life.seen.closed_seq:
+                    continue
+                until = min(life.seen.closed, trace.ended)
+                if until - lost.seen.closed > patience:
+                    kept = milliseconds(until - lost.seen.closed)
+                    yield f"{life.name} was kept for {kept} after {lost.name} had been lost"
+
+
+_SOON: Final = 1.0
+"""Seconds within which a busy machine closes a connection."""
+
+
+def _is_news(trace: Trace, lost: ConnectionLife) -> bool:
+    """Return whether a server cut off a pool's connection that no other error had made stale before."""
+    *greeting, last = lost.seen.requests
+    if lost.is_monitoring or lost.seen.closed_by != "server" or last.end != "server" or not greeting:
+        return False
+    began, ended = lost.seen.accepted_seq, lost.seen.closed_seq
+    return not any(
+        began <= life.seen.closed_seq < ended
+        for life in trace.connections
+        if (life.seen.app_name, life.seen.server) == (lost.seen.app_name, lost.seen.server)
+    )
+
+
 # --- as clients tell of them ---
 
 
@@ -198,6 +350,25 @@ def _duration(client: TracedClient, began: Event, ended: Event, *, exact: bool) 
 _EXACT_MS: Final = 0.1
 _SOME_MS: Final = 100.0
 """What a busy machine may take between two events."""
+
+
+def checks_take_no_longer_than_they_may(trace: Trace) -> Iterator[str]:
+    """Server Monitoring: connectTimeoutMS, Streaming Protocol (socket timeout)."""
+    exact = trace.timing.round_trip is not None
+    for client in trace.clients:
+        limit = client.options.get("connectTimeoutMS")
+        if not limit:  # each driver has a default of its own, and 0 is no limit
+            continue
+        for address, told in _told(client).items():
+            for began, ended in _checks(told):
+                if ended.kind != FAILED:
+                    continue
+                waits = _frequency(client) if began.fields.get("awaited") else 0.0
+                # Once to connect and once for the reply.
+                most = 2 * limit / 1000 if began is told[0] else limit / 1000
+                took, allowed = ended.at - began.at, waits + most
+                if took > (allowed + _WAY if exact else allowed * _LATE + _LATER):
+                    yield f"{client.name} gave up a check of {address} after {milliseconds(took)} only"
 
 
 def a_failed_check_makes_its_server_unknown(trace: Trace) -> Iterator[str]:

@@ -62,10 +62,12 @@ def greets(wire: Wire, size: int) -> None:
     wire.say(number, "find")
 
 
-def packs(wire: Wire, name: str, *, agreed: tuple[str, ...] = ("zlib",)) -> None:
+def packs(
+    wire: Wire, name: str, *, agreed: tuple[str, ...] = ("zlib",), wanted: tuple[str, ...] = ("zlib",)
+) -> None:
     """Send a compressed command on a new connection."""
     number = wire.accept()
-    wire.ask(number, {"hello": 1, "client": {"application": {"name": "app"}}, "compression": ["zlib"]})
+    wire.ask(number, {"hello": 1, "client": {"application": {"name": "app"}}, "compression": list(wanted)})
     wire.answer(number, compression=list(agreed))
     wire.ask(number, {name: 1}, compressor=ZLIB)
     wire.answer(number)
@@ -75,6 +77,52 @@ def greets_otherwise(wire: Wire) -> None:
     """Say on a second connection what was not said on the first."""
     greets(wire, 100)
     greets(wire, 101)
+
+
+def measures(wire: Wire, *gaps: float, anew: bool = False) -> None:
+    """Have a connection wait for news, and measure round trips beside it, on a new one each if `anew`."""
+    news = monitor(wire)
+    wire.ask(news, {"hello": 1, "topologyVersion": VERSION, "maxAwaitTimeMS": 500}, streams=True)
+    number = monitor(wire)
+    for gap in gaps:
+        wire.wait(gap)
+        if anew:
+            wire.close(number)
+            number = monitor(wire)
+        else:
+            wire.say(number, "hello")
+
+
+def refused(wire: Wire, *, goes_on: bool) -> None:
+    """Check once more after a check that was refused, on the same connection or on another."""
+    number = monitor(wire)
+    wire.ask(number, {"hello": 1})
+    wire.answer(number, ok=0, code=8000)
+    if not goes_on:
+        wire.close(number)
+        number = monitor(wire)
+    wire.say(number, "hello")
+
+
+def loses(wire: Wire, *, cancels: bool, before: str = "find", twice: bool = False) -> None:
+    """Lose a connection of a pool under a request while a check waits for news."""
+    lost = [wire.accept() for _ in range(1 + twice)]
+    news = monitor(wire)
+    wire.ask(news, {"hello": 1, "topologyVersion": VERSION, "maxAwaitTimeMS": 500}, streams=True)
+    for number in lost:
+        wire.ask(number, {"hello": 1, "client": {"application": {"name": "app"}}, "loadBalanced": False})
+        if before != "hello":
+            wire.answer(number)
+            wire.ask(number, {before: 1})
+    wire.close(lost[0], "server")
+    if cancels:
+        wire.close(news)
+    for number in lost[1:]:
+        news = monitor(wire)
+        wire.ask(news, {"hello": 1, "topologyVersion": VERSION, "maxAwaitTimeMS": 500}, streams=True)
+        wire.close(number, "server")
+    wire.wait(1)
+    wire.accept()
 
 
 @dataclass(frozen=True)
@@ -97,6 +145,7 @@ WIRES: Final = [
             lambda wire: awaits(wire, maxAwaitTimeMS=None),
             lambda wire: awaits(wire, topologyVersion=OTHER),
             lambda wire: awaits(wire, client={"application": {"name": "app"}}),
+            lambda wire: awaits(wire, apiVersion="1"),
         ),
         {"heartbeatFrequencyMS": 500},
     ),
@@ -104,6 +153,32 @@ WIRES: Final = [
     Seen(
         "monitor-connections", lambda wire: checks(wire, 1, times=2), (lambda wire: checks(wire, 1, times=3),)
     ),
+    Seen(
+        "round-trips",
+        lambda wire: measures(wire, 0.4, 0.4, 0.4),
+        (
+            lambda wire: measures(wire, 0.4, 0.6, 0.4),
+            lambda wire: measures(wire, 0.4, 0.4, 0.4, 0.4, anew=True),
+        ),
+        {"heartbeatFrequencyMS": 500},
+    ),
+    Seen(
+        "refused-check",
+        lambda wire: refused(wire, goes_on=False),
+        (lambda wire: refused(wire, goes_on=True),),
+        {"serverMonitoringMode": "poll"},
+    ),
+    Seen(
+        "cancelled-check",
+        lambda wire: loses(wire, cancels=True),
+        (
+            lambda wire: loses(wire, cancels=False),
+            lambda wire: loses(wire, cancels=False, before="saslContinue"),
+        ),
+    ),
+    # A greeting that is lost is overload, and a second error of one outage is no news.
+    Seen("cancelled-check", lambda wire: loses(wire, cancels=False, before="hello"), ()),
+    Seen("cancelled-check", lambda wire: loses(wire, cancels=True, twice=True), ()),
     Seen("check-pace", lambda wire: checks(wire, 0.6, 0.6), (lambda wire: checks(wire, 0.6, 0.3),)),
     Seen("metadata", lambda wire: greets(wire, 500), (lambda wire: greets(wire, 600), greets_otherwise)),
     Seen(
@@ -111,6 +186,7 @@ WIRES: Final = [
         lambda wire: packs(wire, "find"),
         (
             lambda wire: packs(wire, "find", agreed=()),
+            lambda wire: packs(wire, "find", agreed=("zlib", "snappy"), wanted=("snappy", "zlib")),
             lambda wire: packs(wire, "saslContinue"),
             lambda wire: packs(wire, "createUser"),
         ),

@@ -205,6 +205,17 @@ RULES: Final = [
         {"heartbeatFrequencyMS": 2000},
     ),
     Rule(
+        "check-limit",
+        "1 check; 1.1 heard 100; 1.1 news; 3.6 unheard 2500;"
+        " 3.6 check; 4 heard 400; 5 check; 5.5 unheard 500",
+        (
+            "1 check; 1.1 heard 100; 1.1 news; 4.1 unheard 3000",
+            "1 check; 1.1 heard 100; 3.1 check; 3.8 unheard 700",
+            "1 check; 2.1 unheard 1100",
+        ),
+        {"heartbeatFrequencyMS": 2000, "connectTimeoutMS": 500},
+    ),
+    Rule(
         "check-result",
         "1 is RSPrimary; 2 check; 2.1 unheard 100; 2.1 is Unknown; 2.1 clear; 2.1 check; 2.2 heard 100",
         (
