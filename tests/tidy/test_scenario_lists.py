@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import check_lists
 import concern_lists
 import connection_lists
 import operation_lists
@@ -78,6 +79,11 @@ def test_the_scenarios_of_waits_and_of_rules_are_those_of_the_table() -> None:
 def test_every_failure_of_every_phase_of_a_connection_is_in_the_scenarios_of_connections() -> None:
     kept = {path: path.read_text(encoding="utf-8") for path in connection_lists.texts()}
     assert kept == connection_lists.texts(), "run: python tests/support/connection_lists.py"
+
+
+def test_every_failure_beside_a_check_under_way_is_in_the_scenarios_of_checks() -> None:
+    kept = {path: path.read_text(encoding="utf-8") for path in check_lists.texts()}
+    assert kept == check_lists.texts(), "run: python tests/support/check_lists.py"
 
 
 def test_pools_of_members_are_asked_what_pools_behind_load_balancers_are() -> None:
