@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_COLLECTED_EVERY: Final = 16
+"""Blocks after which garbage is collected: a tenth of a second of walking, once in so many."""
 
 
 class _Freezing:
@@ -22,6 +26,7 @@ class _Freezing:
     def __init__(self) -> None:
         self._lock = Lock()
         self._begun = 0
+        self._blocks = 0
         self._others = False
 
     def begin(self) -> None:
@@ -29,8 +34,12 @@ class _Freezing:
             if not self._begun and not self._others:
                 self._others = gc.get_freeze_count() > 0
             self._begun += 1
-            if not self._others:
-                gc.freeze()
+            if self._others:
+                return
+            self._blocks += 1
+            if self._blocks % _COLLECTED_EVERY == 0:
+                gc.collect()  # what is frozen and released counts as looked at: nobody would find its cycles
+            gc.freeze()
 
     def end(self) -> None:
         with self._lock:

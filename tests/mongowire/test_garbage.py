@@ -22,6 +22,12 @@ first.__enter__(), second.__enter__(), first.__exit__(None, None, None)
 assert gc.get_freeze_count() > 0, "the second has not ended"
 second.__exit__(None, None, None)
 assert gc.get_freeze_count() == 0
+for _ in range(1000):
+    with frozen():
+        cycle = []
+        cycle.append(cycle)
+left = sum(1 for each in gc.get_objects() if type(each) is list and each and each[0] is each)
+assert left < 100, f"{left} cycles are left"
 gc.freeze()
 before, inside, after = counts()
 assert 0 < before and before >= inside >= after > 0, (before, inside, after)
