@@ -232,7 +232,7 @@ def _services(trace: Trace) -> Iterator[str]:
             if event.fields.get("serviceId") is None:
                 yield f"{client.name}: poolCleared behind a load balancer names no service"
         lost = sum(
-            attempt.request.end == "server"
+            attempt.request.end == "server" and not _timed_out(client, attempt.request.request_id)
             for operation, command in trace.commands()
             if operation.client is client
             for attempt in command.attempts
