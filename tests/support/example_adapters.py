@@ -112,7 +112,6 @@ GO = Example(
 _LAST_HEARTBEATS = {
     "the_life_of_a_topology_is_observed_in_order": "the driver tells that a topology was closed while"
     " its monitors may still tell of a server",
-    "clients_log_what_they_were_asked_to": "and logs that its monitoring ended before its last heartbeat",
 }
 
 
