@@ -185,7 +185,7 @@ def round_trips_are_measured_beside_a_stream(trace: Trace) -> Iterator[str]:
                     how_long = f"{milliseconds(gap)}, heartbeatFrequencyMS is {milliseconds(frequency)}"
                     yield f"{client.name} streamed from {server} and measured no round trip for {how_long}"
                 once = _used_once(_hellos(trace, client, server), frequency, began, ended)
-                if once >= _SEVERAL:
+                if once >= _SEVERAL and not client.options.get("minPoolSize"):
                     yield f"{client.name} measured round trips to {server} on {once} connections, once each"
 
 
@@ -216,7 +216,7 @@ def _streamed(life: ConnectionLife, ended: float) -> tuple[float, float] | None:
 def _used_once(lives: Iterable[ConnectionLife], frequency: float, began: float, ended: float) -> int:
     """Return on how many connections hello was said once, a heartbeat apart, before the client closed them.
 
-    Connections that a pool never used look like that as well, but do not come by the clock.
+    Connections that a pool never used look like that as well, but come by the clock for minPoolSize alone.
     """
     found: list[ConnectionLife] = []
     for life in lives:
