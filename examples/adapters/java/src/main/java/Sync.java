@@ -61,9 +61,8 @@ public final class Sync implements Driver {
     @Override
     public Object all(final Object found) {
         BsonArray values = new BsonArray();
-        for (Object each : (Iterable<?>) found) {
-            values.add(Words.value(each));
-        }
+        // A loop would leave the cursor open where a batch fails; this closes it.
+        ((Iterable<?>) found).forEach(each -> values.add(Words.value(each)));
         return values;
     }
 
