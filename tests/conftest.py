@@ -81,7 +81,6 @@ def pytest_collection_finish() -> None:
     given(none())(lambda _: None)()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000)  # what is left is small, and would be walked through in each test
 
 
 def pytest_report_header() -> str:
