@@ -19,6 +19,7 @@ from connection_lists import (
     FOLDER,
     INTERRUPTED,
     LOSSES,
+    NAMED,
     RECOVERING,
     REFUSED,
     RESET,
@@ -85,14 +86,7 @@ _yamlAnchors:
     - serverDescriptionChangedEvent
     - poolReadyEvent
     - poolClearedEvent
-  client: &client { id: &clientId client, useMultipleMongoses: false, observeEvents: *events }
-  database: &database { id: &databaseId database, client: *clientId, databaseName: *databaseName }
-  stock: &stock { id: &stockId stock, database: *databaseId, collectionName: *collectionName }
-  create: &create { name: createEntities, object: testRunner }
-  awaited: &awaited { name: waitForEvent, object: testRunner }
-  counted: &counted { name: assertEventCount, object: testRunner }
-  command: &command { name: runCommand, object: *operatorAdmin }
-  find: &find { name: find, object: *stockId, arguments: { filter: {} } }
+{named}  find: &find { name: find, object: *stockId, arguments: { filter: {} } }
   operations:
 {operations}
   single: &single [{ topologies: [single, replicaset, sharded] }]
@@ -271,7 +265,7 @@ def _cases() -> Iterator[str]:
 
 def texts() -> dict[Path, str]:
     """Return the file with its text."""
-    head = _HEAD.replace("{operations}", "\n".join(_anchors()))
+    head = _HEAD.replace("{named}", NAMED).replace("{operations}", "\n".join(_anchors()))
     return {FILE: (head + "\n".join(_cases())).rstrip("\n") + "\n"}
 
 

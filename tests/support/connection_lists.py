@@ -179,7 +179,7 @@ _IN_REAL_TIME: Final = """\
 # --- connections of pools ---
 
 
-_NAMED: Final = """\
+NAMED: Final = """\
   client: &client { id: &clientId client, useMultipleMongoses: false, observeEvents: *events }
   database: &database { id: &databaseId database, client: *clientId, databaseName: *databaseName }
   stock: &stock { id: &stockId stock, database: *databaseId, collectionName: *collectionName }
@@ -188,6 +188,7 @@ _NAMED: Final = """\
   counted: &counted { name: assertEventCount, object: testRunner }
   command: &command { name: runCommand, object: *operatorAdmin }
 """
+"""Entities and operations that the lists of cases share."""
 
 _HEAD: Final = f"""\
 # Whatever becomes of a pool's connection while it is accepted, greeted and authenticated, or with its first
@@ -232,7 +233,7 @@ _yamlAnchors:
     - connectionClosedEvent
     - connectionCheckOutStartedEvent
     - connectionCheckOutFailedEvent
-{_NAMED}  find: &find {{ name: find, object: *stockId, arguments: {{ filter: {{}} }} }}
+{NAMED}  find: &find {{ name: find, object: *stockId, arguments: {{ filter: {{}} }} }}
   labels: &labels [SystemOverloadedError, RetryableError]
   started: &started {{ connectionCheckOutStartedEvent: {{}} }}
   failed: &failed {{ connectionCheckOutFailedEvent: {{}} }}
@@ -576,7 +577,7 @@ _yamlAnchors:
     - poolClearedEvent
     - connectionClosedEvent
     - commandStartedEvent
-{_NAMED}  operations:
+{NAMED}  operations:
 {{operations}}
   single: &single [{{ topologies: [single, replicaset, sharded] }}]
   inSet: &inSet [{{ topologies: [replicaset] }}]
