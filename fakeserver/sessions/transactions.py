@@ -308,10 +308,6 @@ class Transactions:
             "totalAborted": self.aborted,
             "totalCommitted": self.committed,
             "totalStarted": self.started,
-            "totalPrepared": 0,
-            "totalPreparedThenCommitted": 0,
-            "totalPreparedThenAborted": 0,
-            "currentPrepared": 0,
         }
 
 

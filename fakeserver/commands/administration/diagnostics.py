@@ -162,7 +162,10 @@ def server_status(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 
 
 def _of_mongos(node: Node) -> Reply:
-    shown: Reply = {"sharding": {"configsvrConnectionString": _config_db(node)}}
+    shown: Reply = {
+        "sharding": {"configsvrConnectionString": _config_db(node)},
+        "transactions": {name: Int64(number) for name, number in node.transactions.status().items()},
+    }
     if node.profile.knows_overload and node.shards is not None:
         shown["shardingStatistics"] = {"shards": node.shards.stats()}
     return shown
@@ -187,7 +190,7 @@ def _of_mongod(node: Node) -> Reply:
             "persistent": False,
         },
     }
-    counted = node.transactions.status()
+    counted = node.transactions.status() | dict.fromkeys(_PREPARED, 0)
     none = dict.fromkeys(("insert", "query", "update", "delete", "getmore", "command"), 0)
     reply |= {
         "opcountersRepl": {name: Int64(number) for name, number in none.items()},
@@ -207,6 +210,12 @@ def _of_mongod(node: Node) -> Reply:
             "me": facts.me,
         },
     }
+
+
+_PREPARED: Final = (
+    "totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
+)  # fmt: skip
+"""The counters of transactions that nothing here adds to: all shards share one store."""
 
 
 @table.command(

@@ -272,8 +272,12 @@ def profile(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     if profiling.filter is not None:
         reply |= {"filter": profiling.filter, "note": _FILTER_NOTE}
     # A mongos has no system.profile to write to; the other settings steer its slow query log.
-    if level > 0 and ctx.node.is_mongos:
-        raise CommandError(ErrorCode.BAD_VALUE, "Profiling is not permitted on mongoS")
+    if ctx.node.is_mongos and level not in {-1, 0}:
+        raise CommandError(
+            ErrorCode.BAD_VALUE,
+            "Profiling is not permitted on mongoS: the 'profile' field should be 0 to change 'slowms',"
+            " 'sampleRate', or 'filter' settings for logging, or -1 to view current values",
+        )
     profiling.slow_ms = command.get("slowms", profiling.slow_ms)
     ctx.node.pipeline.recompile()
     profiling.sample_rate = float(exact(command.get("sampleRate", profiling.sample_rate)))

@@ -21,9 +21,7 @@ _ONE_READER = {
     "executionControlConcurrencyAdjustmentAlgorithm": "fixedConcurrentTransactions",
     "executionControlConcurrentReadTransactions": 1,
 }
-OF_DATA_NODES = frozenset(
-    {"flowControl", "globalLock", "opcountersRepl", "repl", "storageEngine", "transactions"}
-)
+OF_DATA_NODES = frozenset({"flowControl", "globalLock", "opcountersRepl", "repl", "storageEngine"})
 """Sections of serverStatus that a router has nothing for."""
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from bson import Int64, Timestamp
-from talking import Deployment, Talker, lsid, play
+from talking import REPLICA_SET, Deployment, Talker, lsid, play
 from transacting import Session, plain_find, plain_insert
+
+from fakeserver import ClusterSpec
 
 TRANSIENT = ["TransientTransactionError"]
 COUNT_REFUSED = (
@@ -452,7 +454,8 @@ def test_a_commit_outside_of_a_transaction_is_refused() -> None:
     play(scenario)
 
 
-def test_server_status_counts_transactions() -> None:
+@pytest.mark.parametrize("spec", [REPLICA_SET, ClusterSpec.sharded()], ids=["mongod", "mongos"])
+def test_server_status_counts_transactions(spec: ClusterSpec) -> None:
     async def scenario(deployment: Deployment) -> None:
         talker, (one, two) = await _sessions(deployment)
         for session, verb in ((one, "commit"), (two, "abort"), (one, None)):
@@ -463,8 +466,10 @@ def test_server_status_counts_transactions() -> None:
         counted = (await talker.ok({"serverStatus": 1}))["transactions"]
         names = ("totalStarted", "totalCommitted", "totalAborted", "currentOpen")
         assert [counted[name] for name in names] == [3, 1, 1, 1]
+        # What a mongos routes is prepared by shards.
+        assert ("totalPrepared" in counted) is (spec is REPLICA_SET)
 
-    play(scenario)
+    play(scenario, spec)
 
 
 def test_a_snapshot_read_outside_of_transactions_keeps_to_its_time() -> None:

@@ -182,6 +182,18 @@ def test_what_makes_no_sense_is_refused(command: dict[str, Any], code: int) -> N
     play(scenario, REPLICA_SET)
 
 
+@pytest.mark.parametrize("level", [1, 2, 3, -2])
+def test_a_mongos_takes_settings_of_the_slow_query_log_and_no_profiling_level(level: int) -> None:
+    async def scenario(deployment: Deployment) -> None:
+        talker = await deployment.connect()
+        refused = await talker.fails({"profile": level, "slowms": 7, "$db": "db"})
+        assert (refused["code"], refused["errmsg"][:35]) == (2, "Profiling is not permitted on mongo")
+        assert (await talker.ok({"profile": 0, "slowms": 50, "$db": "db"}))["slowms"] == 100
+        assert (await talker.ok({"profile": -1, "$db": "db"}))["slowms"] == 50
+
+    play(scenario, ClusterSpec.sharded())
+
+
 def test_what_scripts_run_besides_answers_as_on_a_server_in_good_shape() -> None:
     async def scenario(deployment: Deployment) -> None:
         talker = await deployment.connect()
