@@ -289,9 +289,14 @@ _SOON: Final = 1.0
 
 
 def _is_news(trace: Trace, lost: ConnectionLife) -> bool:
-    """Return whether a server cut off a pool's connection that no other error had made stale before."""
+    """Return whether a client reads that a server cut off a pool's connection, and no error came before.
+
+    After an unacknowledged write nobody reads, and who takes the idle connection next may see it late.
+    """
     *greeting, last = lost.seen.requests
     if lost.is_monitoring or lost.seen.closed_by != "server" or last.end != "server" or not greeting:
+        return False
+    if any(last is request for request in trace.unacknowledged):
         return False
     began, ended = lost.seen.accepted_seq, lost.seen.closed_seq
     return not any(
