@@ -325,6 +325,8 @@ def _for_long(numbers: Numbers, target: str, options: dict[str, Any]) -> Iterato
     """Yield what takes minutes: sessions expire meanwhile, or a transaction begins anew and anew."""
     dice = numbers.dice
     options.pop("timeoutMS", None)
+    if "maxIdleTimeMS" in options:
+        options.pop("minPoolSize", None)  # a pool that is refilled four times a second shows nothing new
     options |= QUIET_MONITORS
     if dice.random() < 0.4 or topology_of(target) is Topology.SINGLE:  # noqa: PLR2004
         yield call("find", filter={"_id": numbers.held()})
