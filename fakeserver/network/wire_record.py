@@ -45,6 +45,8 @@ class WireRecord:
     is_disturbed: bool = False
     entries: list[Entry] = field(default_factory=list)
     on: bool = False
+    part: int = 0
+    """How often it has begun. A connection is recorded in the part in which it was accepted."""
     _connections: count[int] = field(default_factory=lambda: count(1))
 
     def begin(self) -> None:
@@ -52,6 +54,7 @@ class WireRecord:
         self.entries = []
         self._connections = count(1)
         self.on = True
+        self.part += 1
 
     def end(self) -> None:
         """Keep nothing more; the entries stay."""
@@ -86,9 +89,8 @@ class WireRecord:
         return next(self._connections)
 
     def enter(self, entry: Entry) -> None:
-        """Keep an entry, if the record is on."""
-        if self.on:
-            self.entries.append(entry)
+        """Keep an entry of a connection that is recorded."""
+        self.entries.append(entry)
 
 
 class _Recorded(ProtocolAbove):
@@ -98,38 +100,45 @@ class _Recorded(ProtocolAbove):
         super().__init__(protocol)
         self._node = connection.node
         self._record = record
+        self._part = record.part
         self._number = record.next_connection()
         self._requests = WireConnection()
         self._replies = WireConnection()
         self._closed = False
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the record is on, and still in the part in which this connection has its number."""
+        return self._record.on and self._part == self._record.part
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast("asyncio.Transport", transport)
         record, peer = self._record, transport.get_extra_info("peername")
         name = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer or "")
         node = self._node.name
-        record.enter(Accepted(record.number(), record.clock.now(), self._number, node, name))
+        if self.is_recorded:
+            record.enter(Accepted(record.number(), record.clock.now(), self._number, node, name))
         super().connection_made(_RecordedTransport(transport, self))
 
     def data_received(self, data: bytes) -> None:
         record, node = self._record, self._node
         role = "mongos" if node.is_mongos else node.role.name.lower()
         with aside("the record of the wire"):
-            for envelope in _messages(self._requests, data):
+            for envelope in _messages(self._requests, data) if self.is_recorded else ():
                 record.enter(Received(record.number(), record.clock.now(), self._number, envelope, role))
         super().data_received(data)
 
     def sent(self, data: bytes) -> None:
         record = self._record
         with aside("the record of the wire"):
-            for envelope in _messages(self._replies, data):
+            for envelope in _messages(self._replies, data) if self.is_recorded else ():
                 record.enter(Sent(record.number(), record.clock.now(), self._number, envelope))
 
     def closed(self, by: Literal["client", "server"]) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self._closed and self.is_recorded:
             record = self._record
             record.enter(Closed(record.number(), record.clock.now(), self._number, by))
+        self._closed = True
 
     def eof_received(self) -> bool | None:
         self.closed("client")

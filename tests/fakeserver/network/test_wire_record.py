@@ -101,12 +101,24 @@ def test_what_happens_while_it_is_off_is_not_kept() -> None:
     assert [type(entry) for entry in recorded(play)] == [Accepted]
 
 
-def test_a_new_beginning_forgets_the_old_entries() -> None:
-    async def play(record: WireRecord, stream: Stream, world: World) -> None:
-        record.begin()
-        await ping(record, stream, world)
+def test_after_a_new_beginning_older_connections_are_not_taken_for_those_with_their_numbers() -> None:
+    async def main(world: World) -> list[tuple[str, int]]:
+        record = WireRecord(world.network, world.clock, count(1).__next__)
+        async with fakeserver.start(
+            ClusterSpec.standalone(), network=record, clock=world.clock, rng=world.rng
+        ) as cluster:
+            host, port = cluster.node("node0").address.split(":")
+            record.begin()
+            older = await world.network.connect(host, int(port), deadline=world.clock.now() + 5)
+            record.begin()
+            newer = await world.network.connect(host, int(port), deadline=world.clock.now() + 5)
+            await ping(record, older, world)
+            await world.clock.sleep_until(world.clock.now() + 1)
+            kept = [(type(entry).__name__, entry.connection) for entry in record.entries]
+            await newer.aclose()
+            return kept
 
-    assert [type(entry) for entry in recorded(play)] == [Received, Sent, Closed]
+    assert run_virtual(main, seed="record") == [("Accepted", 1)]
 
 
 def test_a_connection_through_a_load_balancer_is_with_the_mongos_behind_it() -> None:
