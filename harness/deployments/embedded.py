@@ -83,9 +83,14 @@ class EmbeddedDeployment:
         return self.virtual
 
     @property
-    def keeps_rules(self) -> bool:
-        """Whether there are rules for requests, which a case leaves where it is skipped in its middle."""
-        return bool(self.cluster.rules.entries)
+    def is_marked(self) -> bool:
+        """Whether a case has left rules for requests, which is skipped in its middle, or commands that run.
+
+        A server goes on with a command whose client has given up: what is blocked now would write into the
+        next case.
+        """
+        waiting = (request for node in self.cluster.nodes for _, request in node.waiting())
+        return bool(self.cluster.rules.entries) or any(each.spec.kind != "internal" for each in waiting)
 
     @property
     def network(self) -> Network | None:

@@ -142,7 +142,7 @@ class ExternalDeployment:
     addresses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     ends_with_case: Final = False
-    keeps_rules: Final = False
+    is_marked: Final = False
     network: None = None
     journal: None = None
     wire_record: None = None

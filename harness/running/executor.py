@@ -100,8 +100,8 @@ class RunningDeployment(Deployment, Protocol):
     """A deployment that several cases use, one after the other."""
 
     @property
-    def keeps_rules(self) -> bool:
-        """Whether servers have rules that a case left, which was skipped in its middle or forgot them."""
+    def is_marked(self) -> bool:
+        """Whether a case has left something on the servers that the next one would meet."""
         ...
 
     def with_rng(self, rng: Rng) -> RunningDeployment:
@@ -242,7 +242,7 @@ class ItemExecutor:
         deployment = self._deployments[key][0].with_rng(rng)
         result = _with_script(await run_disturbed(self._run_on, deployment, item), deployment, self._settings)
         failed = result.status is ResultStatus.FAILED
-        is_marked = bool(self._settings.server_scenario) or deployment.keeps_rules
+        is_marked = bool(self._settings.server_scenario) or deployment.is_marked
         if is_marked or (failed and not await deployment.recover()):
             await self._discard(key)
         return result

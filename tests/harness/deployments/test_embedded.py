@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from driver import AsyncClient
+from driver.errors import DriverError
 from fakeserver.profile import Profile
 from harness.deployments.embedded import SERVED, EmbeddedDeployment, embedded
 from harness.sim.world import World, run_virtual
@@ -149,6 +150,23 @@ def test_other_dice_mean_other_sessions_on_the_same_servers() -> None:
         other = deployment.with_rng(SeededRng(1))
         assert other.cluster is deployment.cluster
         assert other.rng.random() != deployment.rng.random()
+
+    on_a_replica_set(scenario)
+
+
+def test_a_write_that_its_client_has_given_up_marks_the_servers_until_it_has_ended() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        block = {"failCommands": ["insert"], "blockConnection": True, "blockTimeMS": 2000}
+        on = {"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": block}
+        await deployment.admin("admin", on)
+        ports: dict[str, Any] = {"network": deployment.network, "clock": deployment.clock}
+        async with AsyncClient(deployment.uri + "&timeoutMS=100", **ports) as client:
+            stock = client.database("shop").collection("stock")
+            with pytest.raises(DriverError):
+                await stock.insert_one({"_id": 1})
+        assert deployment.is_marked
+        await deployment.clock.sleep_until(deployment.clock.now() + 3)
+        assert not deployment.is_marked
 
     on_a_replica_set(scenario)
 

@@ -35,7 +35,7 @@ class ScriptedDeployment:
     journal: Journal = field(default_factory=Journal)
     server_version: tuple[int, ...] = (8, 2, 0)
     wire_record: None = None
-    keeps_rules: bool = False
+    is_marked: bool = False
 
     def with_rng(self, rng: Rng) -> ScriptedDeployment:
         return replace(self, rng=rng)
@@ -160,7 +160,7 @@ def test_a_deployment_is_replaced_after_a_case_that_failed(write_scenario: Write
 
 def test_a_deployment_is_replaced_after_a_case_that_left_rules(write_scenario: WriteScenario) -> None:
     async def is_skipped_in_the_middle(deployment: ScriptedDeployment, _case: Case) -> CaseOutcome:
-        deployment.keeps_rules = True
+        deployment.is_marked = True
         return CaseOutcome(Status.SKIPPED, "the driver has no clientBulkWrite")
 
     script, scenario = Script(is_skipped_in_the_middle), write_scenario("a", "b")
