@@ -133,6 +133,8 @@ def _mixed(dice: Random, commands: Sequence[str]) -> list[Fault]:
     )
     code = dice.choice((462, 91, 6, 2))
     mode = dice.choice(({"skip": 1}, {"times": 1}))
+    if "commitTransaction" in commands:
+        mode = {"times": 1}  # withTransaction repeats a commit without a wait: for two minutes, in thousands
     refuse = fail(mode, commands, errorCode=code, errorLabels=labels)
     return [*_lost_reply(dice, commands), refuse]
 
