@@ -158,17 +158,14 @@ def may_find_and_modify(ask: Ask) -> bool:
 
 def may_map_reduce(ask: Ask) -> bool:
     """Permit to read, and to write to the collection that the results go to."""
-    return ask.may_all(_map_reduce(ask))
-
-
-def _map_reduce(ask: Ask) -> Iterator[Need]:
-    yield ask.collection, ("find",)
+    needs: list[Need] = [(ask.collection, ("find",))]
     out = ask.command["out"]
     target = out if isinstance(out, dict) else {"replace": out}
     for way in _OUTPUTS:
         if way in target:
             resource = Resource(str(target.get("db", ask.db)), str(target[way]))
-            yield resource, with_bypass(ask.command, *_OUTPUTS[way])
+            needs.append((resource, with_bypass(ask.command, *_OUTPUTS[way])))
+    return ask.may_all(needs)
 
 
 def may_bulk_write(ask: Ask) -> bool:

@@ -331,16 +331,15 @@ def role_name(role: Any, db: str) -> RoleName:
 
 def privileges_of(documents: Iterable[dict[str, Any]]) -> tuple[Privilege, ...]:
     """Return the privileges of a command's array. Raises `CommandError` 9."""
-    return tuple(_privilege(document) for document in documents)
-
-
-def _privilege(document: dict[str, Any]) -> Privilege:
-    resource, actions = document.get("resource"), document.get("actions")
-    if not isinstance(resource, dict) or not isinstance(actions, list) or not actions:
-        raise CommandError(
-            ErrorCode.FAILED_TO_PARSE, "a privilege has a resource, and actions that are not empty"
-        )
-    return Privilege(_resource(resource), frozenset(map(str, actions)))
+    privileges = []
+    for document in documents:
+        resource, actions = document.get("resource"), document.get("actions")
+        if not isinstance(resource, dict) or not isinstance(actions, list) or not actions:
+            raise CommandError(
+                ErrorCode.FAILED_TO_PARSE, "a privilege has a resource, and actions that are not empty"
+            )
+        privileges.append(Privilege(_resource(resource), frozenset(map(str, actions))))
+    return tuple(privileges)
 
 
 def _resource(document: dict[str, Any]) -> Resource:

@@ -122,15 +122,15 @@ class UserStore:
 
     def seed(self, spec: UserSpec) -> None:
         """Add a user of the deployment's description. Raises `CommandError`."""
-        roles = tuple(self._seeded_role(each, spec.db) for each in spec.roles)
+        roles = []
+        for each in spec.roles:
+            if isinstance(each, str):
+                here = RoleName(each, spec.db)
+                roles.append(RoleName(each, "admin") if self.role(here) is None else here)
+            else:
+                roles.append(RoleName(each["role"], each["db"]))
         password = None if spec.password is None else Password(spec.password, spec.mechanisms)
-        self.add(spec.name, spec.db, password, roles)
-
-    def _seeded_role(self, role: str | Mapping[str, str], db: str) -> RoleName:
-        if not isinstance(role, str):
-            return RoleName(role["role"], role["db"])
-        here = RoleName(role, db)
-        return RoleName(role, "admin") if self.role(here) is None else here
+        self.add(spec.name, spec.db, password, tuple(roles))
 
     def add(
         self,

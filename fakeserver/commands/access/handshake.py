@@ -34,7 +34,6 @@ from mongowire.compression import negotiate
 
 if TYPE_CHECKING:
     from fakeserver.commands.context import CommandContext
-    from fakeserver.deployment.node import Node
 
 table = CommandTable()
 
@@ -79,6 +78,8 @@ def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Re
     awaits = node.profile.awaits_topology_changes
     if awaits:
         _await_change(ctx, command)
+    # Whether the default write concern is a majority is asked in a shard alone.
+    shard = node.shard if node.cluster.spec.is_sharded else None
     reply = hello_reply.reply(
         hello_reply.HelloFacts(
             profile=node.profile,
@@ -92,18 +93,11 @@ def _answer(ctx: CommandContext, command: dict[str, Any], *, legacy: bool) -> Re
             in_set=node.is_replica_set_member,
             mongos=node.is_mongos,
             service_id=_service_id(ctx, command),
-            implicit_majority=_implicit_majority(node),
+            implicit_majority=None if shard is None else implies_majority(shard.replica_set, node.profile),
             default_write=node.cluster.default_concerns.write,
         )
     )
     return reply | _authentication(ctx, command, attempt)
-
-
-def _implicit_majority(node: Node) -> bool | None:
-    """Return whether the default write concern is a majority, None where the server is in no shard."""
-    if node.shard is None or not node.cluster.spec.is_sharded:
-        return None
-    return implies_majority(node.shard.replica_set, node.profile)
 
 
 def _authentication(ctx: CommandContext, command: dict[str, Any], attempt: dict[str, Any] | None) -> Reply:

@@ -22,7 +22,7 @@ from fakeserver.idl.fields import Field, Fields, first_argument
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from fakeserver.access.users import UserRole
     from fakeserver.commands.context import CommandContext
@@ -61,7 +61,12 @@ def grant_privileges_to_role(ctx: CommandContext, command: dict[str, Any]) -> Re
 def revoke_privileges_from_role(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Take privileges from a role."""
     role, revoked = _role_and_privileges(ctx, command)
-    return _with_privileges(ctx, role, _without(role.privileges, revoked))
+    taken = {each.resource: each.actions for each in merged(revoked)}
+    left = (
+        Privilege(each.resource, each.actions - taken.get(each.resource, frozenset()))
+        for each in role.privileges
+    )
+    return _with_privileges(ctx, role, (each for each in left if each.actions))
 
 
 def _role_and_privileges(
@@ -72,15 +77,6 @@ def _role_and_privileges(
             ErrorCode.BAD_VALUE, f'{next(iter(command))} command requires a non-empty "privileges" array'
         )
     return _role(ctx, command), privileges_of(command["privileges"])
-
-
-def _without(privileges: Iterable[Privilege], revoked: Iterable[Privilege]) -> Iterator[Privilege]:
-    """Iterate over privileges without those actions; one of which none is left goes."""
-    taken = {each.resource: each.actions for each in merged(revoked)}
-    for each in privileges:
-        left = each.actions - taken.get(each.resource, frozenset())
-        if left:
-            yield Privilege(each.resource, left)
 
 
 def _with_privileges(ctx: CommandContext, role: UserRole, privileges: Iterable[Privilege]) -> Reply:

@@ -100,29 +100,26 @@ def drop_all_roles_from_database(ctx: CommandContext, _command: dict[str, Any]) 
 )
 def roles_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return roles: by name, or those defined on this database."""
-    found = _asked_for(ctx, command)
-    return {"roles": [_described(ctx, role, command) for role in found]}
-
-
-def _asked_for(ctx: CommandContext, command: dict[str, Any]) -> list[UserRole]:
     users, asked = ctx.node.users, roles_asked_for(first_argument(command), ctx.db)
     if isinstance(asked, Everyone):
         shown = built_in_roles(ctx.db) if command.get("showBuiltinRoles") else ()
-        return [*users.roles_of(ctx.db), *(role for name in shown if (role := users.role(name)) is not None)]
-    found = [users.role(name) for name in asked]
-    return [role for role in found if role is not None]
-
-
-def _described(ctx: CommandContext, role: UserRole, command: dict[str, Any]) -> dict[str, Any]:
-    users = ctx.node.users
-    described: dict[str, Any] = {
-        "_id": f"{role.role.db}.{role.role.name}",
-        **role.role.document(),
-        "isBuiltin": built_in(role.role) is not None,
-        "roles": [each.document() for each in role.roles],
-        "inheritedRoles": [each.document() for each in users.inherited(role.roles)],
-    }
-    if command.get("showPrivileges"):
-        described["privileges"] = [each.document() for each in role.privileges]
-        described["inheritedPrivileges"] = [each.document() for each in users.privileges([role.role])]
-    return described
+        found = [*users.roles_of(ctx.db), *map(users.role, shown)]
+    else:
+        found = [users.role(name) for name in asked]
+    roles = []
+    for each in found:
+        if each is None:
+            continue
+        described: dict[str, Any] = {
+            "_id": f"{each.role.db}.{each.role.name}",
+            **each.role.document(),
+            "isBuiltin": built_in(each.role) is not None,
+            "roles": [role.document() for role in each.roles],
+            "inheritedRoles": [role.document() for role in users.inherited(each.roles)],
+        }
+        if command.get("showPrivileges"):
+            described["privileges"] = [privilege.document() for privilege in each.privileges]
+            inherited = users.privileges([each.role])
+            described["inheritedPrivileges"] = [privilege.document() for privilege in inherited]
+        roles.append(described)
+    return {"roles": roles}

@@ -148,28 +148,22 @@ def invalidate_user_cache(_ctx: CommandContext, _command: dict[str, Any]) -> Rep
 )
 def users_info(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Return users: by name, of this database, or of all databases."""
-    found = [_described(ctx, user, command) for user in _asked_for(ctx, first_argument(command))]
-    matches = compile_filter(command.get("filter") or {})
-    return {"users": [each for each in found if matches(each)]}
-
-
-def _described(ctx: CommandContext, user: User, command: dict[str, Any]) -> dict[str, Any]:
-    described = user.document(
-        credentials=bool(command.get("showCredentials")), custom_data=command.get("showCustomData", True)
-    )
-    if command.get("showPrivileges"):
-        users = ctx.node.users
-        described["inheritedRoles"] = [role.document() for role in users.inherited(user.roles)]
-        described["inheritedPrivileges"] = [each.document() for each in users.privileges(user.roles)]
-    return described
-
-
-def _asked_for(ctx: CommandContext, target: Any) -> list[User]:
-    users, asked = ctx.node.users, users_asked_for(target, ctx.db)
+    users, asked = ctx.node.users, users_asked_for(first_argument(command), ctx.db)
     if isinstance(asked, Everyone):
-        return [user for user in users.all() if asked.db in {None, user.db}]
-    found = [users.find(*name) for name in asked]
-    return [user for user in found if user is not None]
+        found = [user for user in users.all() if asked.db in {None, user.db}]
+    else:
+        found = [user for name in asked if (user := users.find(*name)) is not None]
+    described = []
+    for user in found:
+        shown = user.document(
+            credentials=bool(command.get("showCredentials")), custom_data=command.get("showCustomData", True)
+        )
+        if command.get("showPrivileges"):
+            shown["inheritedRoles"] = [role.document() for role in users.inherited(user.roles)]
+            shown["inheritedPrivileges"] = [each.document() for each in users.privileges(user.roles)]
+        described.append(shown)
+    matches = compile_filter(command.get("filter") or {})
+    return {"users": [each for each in described if matches(each)]}
 
 
 def _password(command: dict[str, Any]) -> Password | None:
