@@ -264,11 +264,7 @@ class CommandContext:
 
     def collection_created(self, collection: Collection) -> None:
         """Enter the making of a collection or a view in the oplog."""
-        ns = collection.ns
-        command = {"create": ns.collection, **collection.options}
-        index = collection.indexes.get("_id_")
-        detail = {"nsType": collection.kind, "idIndex": dict(index.document) if index is not None else None}
-        self.command_applied(ns.db, command, uuid=collection.uuid, detail=detail)
+        self._enter(collection.creation)
 
     @property
     def privileges(self) -> Privileges | None:

@@ -86,7 +86,7 @@ def insert(cluster: Cluster, ns: Namespace, documents: Sequence[Document]) -> in
             catalog.drop(ns)
         raise
     if made:
-        cluster.oplog.append((_created(collection),))
+        cluster.oplog.append((collection.creation,))
     for written in changes:
         cluster.oplog.append((written,))
     return len(changes)
@@ -111,13 +111,6 @@ def _insert(
         complete = document if "_id" in document else {"_id": ids.new(), **document}
         check_id(complete["_id"])
         engine.insert(ns, complete, accept=accept)
-
-
-def _created(collection: Collection) -> Written:
-    ns, index = collection.ns, collection.indexes.get("_id_")
-    command = {"create": ns.collection, **collection.options}
-    detail = {"nsType": collection.kind, "idIndex": dict(index.document) if index is not None else None}
-    return Written(Namespace(ns.db, "$cmd"), Changed(None, command), collection.uuid, detail=detail)
 
 
 def drop(cluster: Cluster, ns: Namespace) -> None:

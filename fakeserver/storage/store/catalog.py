@@ -15,7 +15,8 @@ from fakeserver.errors import CommandError, WriteError
 from fakeserver.storage.filters.matching import SEARCHES, compile_filter, refuse_operators
 from fakeserver.storage.filters.validation import Validator, check_encrypted
 from fakeserver.storage.plans.index_keys import is_ascending_id, is_id_key
-from fakeserver.storage.port.engine import Capped, IndexSpec, Namespace, Query
+from fakeserver.storage.port.engine import Capped, Changed, IndexSpec, Namespace, Query
+from fakeserver.storage.port.oplog import Written
 from fakeserver.storage.store import time_series
 from fakeserver.storage.values.collation import complete
 from fakeserver.storage.values.types import MISSING, type_name
@@ -110,6 +111,14 @@ class Collection:
     def restricts(self) -> bool:
         """Whether there are documents that it refuses."""
         return self.validator is not None or self.kind == "timeseries" or _ENCRYPTED in self.options
+
+    @property
+    def creation(self) -> Written:
+        """What the oplog says of its making: a command of the database."""
+        index = self.indexes.get("_id_")
+        change = Changed(None, {"create": self.ns.collection, **self.options})
+        detail = {"nsType": self.kind, "idIndex": dict(index.document) if index is not None else None}
+        return Written(Namespace(self.ns.db, "$cmd"), change, self.uuid, detail=detail)
 
     def validate(
         self,
@@ -257,7 +266,12 @@ class Catalog:
         if "viewOn" not in options:
             return
         views = {each.ns: each.options for each in self if each.is_view} | {ns: options}
-        check_graph(ns, {each: _read_by(each, shown) for each, shown in views.items()})
+        # A view reads what it stands on, and what its pipeline names.
+        read = {
+            each: [Namespace(each.db, shown["viewOn"]), *involved(each.db, shown.get("pipeline", []))]
+            for each, shown in views.items()
+        }
+        check_graph(ns, read)
         _check_size(ns, views)
         below = self._collections.get(Namespace(ns.db, options["viewOn"]))
         if below is not None and below.is_view and below.collation != options.get("collation"):
@@ -431,11 +445,6 @@ class Workspace(Catalog):
 
 def _nothing() -> None:
     """Do nothing."""
-
-
-def _read_by(view: Namespace, options: Mapping[str, Any]) -> list[Namespace]:
-    """Return what a view reads: what it stands on, and what its pipeline names."""
-    return [Namespace(view.db, options["viewOn"]), *involved(view.db, options.get("pipeline", []))]
 
 
 def _check_size(ns: Namespace, views: Mapping[Namespace, Mapping[str, Any]]) -> None:
