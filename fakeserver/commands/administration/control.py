@@ -43,7 +43,12 @@ def control(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     outcome = ctx.finished.get(_OUTCOME)
     try:
         if outcome is None:
-            outcome = ctx.node.cluster.control.perform(str(first_argument(command)), _arguments(command))
+            arguments = {
+                name: value
+                for name, value in command.items()
+                if name != _COMMAND and not name.startswith("$") and name not in GENERIC
+            }
+            outcome = ctx.node.cluster.control.perform(str(first_argument(command)), arguments)
             if ctx.node.refuses:
                 raise HangUp("the verb has ended this connection")
             if not outcome.done:
@@ -58,11 +63,3 @@ def control(ctx: CommandContext, command: dict[str, Any]) -> Reply:
         return dict(outcome.result())
     except ControlError as error:
         raise CommandError(ErrorCode.BAD_VALUE, str(error)) from None
-
-
-def _arguments(command: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in command.items()
-        if name != _COMMAND and not name.startswith("$") and name not in GENERIC
-    }

@@ -206,18 +206,17 @@ def drop_connections(_ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Close the connections to other members: there are none, because members share their data in memory."""
     for each in command["hostAndPort"]:
         bracketed = each.startswith("[") and "]" in each
-        host, colon, port = each.rpartition(":") if not bracketed else _split_bracketed(each)
+        if bracketed:
+            host, _, rest = each.partition("]")
+            colon, port = rest[:1], rest[1:]
+        else:
+            host, colon, port = each.rpartition(":")
         if not colon:
             host = each
         is_port = port.isdigit() and 0 < int(port) <= _MAX_PORT
         if not host or (":" in host and not bracketed) or (colon and not is_port):
             raise CommandError(ErrorCode.FAILED_TO_PARSE, f"Bad address '{each}': expected host:port")
     return {}
-
-
-def _split_bracketed(address: str) -> tuple[str, str, str]:
-    host, _, rest = address.partition("]")
-    return host, rest[:1], rest[1:]
 
 
 _MAX_PORT: Final = 65_535

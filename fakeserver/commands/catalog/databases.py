@@ -79,8 +79,14 @@ def _visible(ctx: CommandContext, authorized_only: bool | None) -> list[str]:  #
     return [name for name in names if privileges.reach(Resource(name))]
 
 
-def _check_droppable(ctx: CommandContext) -> None:
-    """Refuse to drop what a server needs: of a standalone that is `admin` alone. Raises `CommandError` 20."""
+@table.command(
+    "dropDatabase", kind="write", fields=Fields.of(Field("dropDatabase", "number")), write_concern=True
+)
+def drop_database(ctx: CommandContext, request: dict[str, Any]) -> Reply:
+    """Drop a database; one that is not there is no error."""
+    if whole(request["dropDatabase"]) != 1:
+        raise CommandError(_NOT_ONE, "Have to pass 1 as 'drop' parameter")
+    # What a server needs is not dropped: of a standalone that is `admin` alone.
     if ctx.db == "admin" or (ctx.node.is_mongos and ctx.db == "local"):
         raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Dropping the '{ctx.db}' database is prohibited.")
     if ctx.node.is_mongos and ctx.db == "config":
@@ -89,16 +95,6 @@ def _check_droppable(ctx: CommandContext) -> None:
         raise CommandError(
             ErrorCode.ILLEGAL_OPERATION, "Cannot drop 'local' database while replication is active"
         )
-
-
-@table.command(
-    "dropDatabase", kind="write", fields=Fields.of(Field("dropDatabase", "number")), write_concern=True
-)
-def drop_database(ctx: CommandContext, request: dict[str, Any]) -> Reply:
-    """Drop a database; one that is not there is no error."""
-    if whole(request["dropDatabase"]) != 1:
-        raise CommandError(_NOT_ONE, "Have to pass 1 as 'drop' parameter")
-    _check_droppable(ctx)
     collections = ctx.catalog.collections(ctx.db)
     if not collections:
         return {}

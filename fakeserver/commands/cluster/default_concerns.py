@@ -77,7 +77,13 @@ def set_default_rw_concern(ctx: CommandContext, command: dict[str, Any]) -> Repl
     defaults.updated_at, defaults.updated_on = ctx.node.oplog.last.timestamp, ctx.utc()
     for node in ctx.node.cluster.servers:
         node.pipeline.recompile()
-    _keep(ctx)
+    # A server keeps them in `config.settings`.
+    ctx.ensure(_SETTINGS)
+    ctx.catalog.engine.update(
+        _SETTINGS,
+        Update(Query({"_id": DOCUMENT_ID}), defaults.document, upsert=True),
+        accept=lambda change: ctx.applied(_SETTINGS, change),
+    )
     # The write of this document has the command's own concern, and what is wrong with it fails the command.
     if "writeConcern" in command:
         _check_attainable(ctx, WriteConcern.parse(command["writeConcern"]))
@@ -137,17 +143,6 @@ def _check_attainable(ctx: CommandContext, concern: WriteConcern) -> None:
     unmet = unmet_for_good(concern, len(shard.data_bearing)) if shard is not None else None
     if unmet is not None:
         raise unmet
-
-
-def _keep(ctx: CommandContext) -> None:
-    """Write the defaults where a server keeps them: `config.settings`."""
-    document = ctx.node.cluster.default_concerns.document
-    ctx.ensure(_SETTINGS)
-    ctx.catalog.engine.update(
-        _SETTINGS,
-        Update(Query({"_id": DOCUMENT_ID}), document, upsert=True),
-        accept=lambda change: ctx.applied(_SETTINGS, change),
-    )
 
 
 def _described(ctx: CommandContext) -> Reply:

@@ -107,32 +107,29 @@ def _applied(batch: Batch, numbers: Iterator[int], entries: Sequence[Document]) 
 
 
 def _check_all(entries: Sequence[Any]) -> None:
-    for index, entry in numbered(entries):
-        _check(index, entry)
-
-
-def _check(index: int, entry: Any) -> None:
     """Refuse what is no entry of an oplog. Raises `CommandError` 14, 4 or 20."""
-    if not isinstance(entry, dict):
-        raise CommandError(
-            ErrorCode.TYPE_MISMATCH,
-            f"BSON field 'applyOps.{index}' is the wrong type '{type_name(entry)}', expected type 'object'",
-        )
-    if "op" not in entry:
-        raise CommandError(ErrorCode.NO_SUCH_KEY, 'Missing expected field "op"')
-    op, ns = entry["op"], entry.get("ns")
-    if type(op) is not str:
-        raise CommandError(
-            ErrorCode.TYPE_MISMATCH, f"Wrong type for 'op'. Expected a string, got a {type_name(op)}."
-        )
-    if not op:
-        raise _illegal(f'"op" field value cannot be empty: {index}')
-    if "ns" not in entry:
-        raise _illegal(f'op does not contain required "ns" field: {index}')
-    if type(ns) is not str:
-        raise _illegal(f'"ns" field is not a string: {index}')
-    if not ns and op != "n":
-        raise _illegal(f"\"ns\" field value cannot be empty when op type is not 'n': {index}")
+    for index, entry in numbered(entries):
+        if not isinstance(entry, dict):
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH,
+                f"BSON field 'applyOps.{index}' is the wrong type '{type_name(entry)}', expected type"
+                " 'object'",
+            )
+        if "op" not in entry:
+            raise CommandError(ErrorCode.NO_SUCH_KEY, 'Missing expected field "op"')
+        op, ns = entry["op"], entry.get("ns")
+        if type(op) is not str:
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH, f"Wrong type for 'op'. Expected a string, got a {type_name(op)}."
+            )
+        if not op:
+            raise _illegal(f'"op" field value cannot be empty: {index}')
+        if "ns" not in entry:
+            raise _illegal(f'op does not contain required "ns" field: {index}')
+        if type(ns) is not str:
+            raise _illegal(f'"ns" field is not a string: {index}')
+        if not ns and op != "n":
+            raise _illegal(f"\"ns\" field value cannot be empty when op type is not 'n': {index}")
 
 
 def _illegal(message: str) -> CommandError:

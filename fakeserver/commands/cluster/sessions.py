@@ -90,17 +90,14 @@ def end_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
 def kill_sessions(ctx: CommandContext, command: dict[str, Any]) -> Reply:
     """Kill logical sessions with their cursors and transactions; no session named means all one's own."""
     named = _keys(ctx, command, "killSessions.killSessionsFromClient", "killAnySession")
-    # An empty list means the client's own sessions, not none.
-    _kill(ctx, named or _own(ctx))
+    # An empty list means the client's own sessions, which are all where there is no access control.
+    if not named and ctx.node.auth:
+        uid = ctx.connection.identity.session_uid
+        named = ctx.node.sessions.ids_of(lambda session: session.uid == uid)
+    elif not named:
+        named = ctx.node.sessions.ids()
+    _kill(ctx, named)
     return {}
-
-
-def _own(ctx: CommandContext) -> list[bytes]:
-    """Return the client's own sessions, which are all where there is no access control."""
-    if not ctx.node.auth:
-        return ctx.node.sessions.ids()
-    uid = ctx.connection.identity.session_uid
-    return ctx.node.sessions.ids_of(lambda session: session.uid == uid)
 
 
 @table.command(

@@ -425,7 +425,14 @@ def _by_index(command: ExplainedCommand, explanation: Explanation) -> Document:
     """Return the stages that read an index in its bounds, and the documents if need be."""
     left = _filtered(explanation.of_document)
     if command.name == "count" and not left and not explanation.of_key and explanation.ends is not None:
-        return _count_scan(explanation)
+        (start, start_included), (end, end_included) = explanation.ends
+        bounds = {
+            "startKey": start,
+            "startKeyInclusive": start_included,
+            "endKey": end,
+            "endKeyInclusive": end_included,
+        }
+        return {"stage": "COUNT_SCAN", **_index(explanation), "indexBounds": bounds}
     scan = _scan(explanation)
     if explanation.covers or (command.name == "count" and not left):
         return scan
@@ -448,18 +455,6 @@ def _scan(explanation: Explanation) -> Document:
         "direction": "backward" if explanation.backwards else "forward",
         "indexBounds": dict(explanation.bounds),
     }
-
-
-def _count_scan(explanation: Explanation) -> Document:
-    assert explanation.ends is not None
-    (start, start_included), (end, end_included) = explanation.ends
-    bounds = {
-        "startKey": start,
-        "startKeyInclusive": start_included,
-        "endKey": end,
-        "endKeyInclusive": end_included,
-    }
-    return {"stage": "COUNT_SCAN", **_index(explanation), "indexBounds": bounds}
 
 
 def _is_distinct_scan(command: ExplainedCommand, explanation: Explanation) -> bool:

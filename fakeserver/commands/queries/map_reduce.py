@@ -148,7 +148,9 @@ def _results(
     # In the order of keys, and a single value is not reduced: what a server's sort and group do.
     for order_key in interruptible(sorted_at_leisure(list(groups))):
         key, values = groups[order_key]
-        values = [*_stored(ctx, existing, key), *values]
+        if existing is not None:  # the value that it holds for the key is reduced as well
+            found = ctx.catalog.engine.find(existing, Query({"_id": {"$eq": key}}, limit=1))
+            values = [*(document.get("value") for document in found), *values]
         value = values[0] if len(values) == 1 else reduce({}, [key, values]).value
         results.append({"_id": key, "value": value if finalize is None else finalize({}, [key, value]).value})
     return results
@@ -163,14 +165,6 @@ def _documents(ctx: CommandContext, request: Mapping[str, Any]) -> list[Document
     if request.get("limit"):
         stages.append({"$limit": request["limit"]})
     return ctx.catalog.engine.aggregate(source, stages, options=options)
-
-
-def _stored(ctx: CommandContext, target: Namespace | None, key: Any) -> list[Any]:
-    """Return the value that the target holds for a key, where results are reduced into it."""
-    if target is None:
-        return []
-    found = ctx.catalog.engine.find(target, Query({"_id": {"$eq": key}}, limit=1))
-    return [document.get("value") for document in found]
 
 
 # The mapReduce that the public driver tests send, run without JavaScript: it adds 1 and sums up.

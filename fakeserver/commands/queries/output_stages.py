@@ -138,7 +138,14 @@ def _series(series: Document) -> Document:
     """Return the options of a time series in which results are put. Raises `CommandError` 2 or 72."""
     for name in ("bucketRoundingSeconds", "bucketMaxSpanSeconds"):
         if name in series:
-            series[name] = _seconds(name, series[name])
+            value = series[name]
+            number = exact(value) if is_finite(value) else 0
+            if isinstance(number, decimal.Decimal):
+                number = number.to_integral_value(rounding=decimal.ROUND_HALF_EVEN)
+            if not 1 <= number < _MOST_SECONDS + 1:
+                message = f"BSON field '{name}' value must be between 1 and {_MOST_SECONDS}, actual {value}"
+                raise CommandError(ErrorCode.BAD_VALUE, message)
+            series[name] = int(number)
     span, rounding = series.get("bucketMaxSpanSeconds"), series.get("bucketRoundingSeconds")
     if "granularity" in series and (span is not None or rounding is not None):
         message = "Timeseries 'granularity' cannot be set alongside 'bucketMaxSpanSeconds'"
@@ -147,16 +154,6 @@ def _series(series: Document) -> Document:
         message = "Timeseries 'bucketMaxSpanSeconds' and 'bucketRoundingSeconds' must be equal"
         raise CommandError(ErrorCode.INVALID_OPTIONS, message)
     return time_series.completed(series)
-
-
-def _seconds(name: str, value: Any) -> int:
-    number = exact(value) if is_finite(value) else 0
-    if isinstance(number, decimal.Decimal):
-        number = number.to_integral_value(rounding=decimal.ROUND_HALF_EVEN)
-    if not 1 <= number < _MOST_SECONDS + 1:
-        bound = f"between 1 and {_MOST_SECONDS}"
-        raise CommandError(ErrorCode.BAD_VALUE, f"BSON field '{name}' value must be {bound}, actual {value}")
-    return int(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +171,6 @@ class _Writer:
                 change.after, change.before, bypassing=not self.checked, builtins=self.ctx.builtins
             )
         self.ctx.applied(self.target, change)
-
-    def _insert(self, document: Document) -> None:
-        if "_id" not in document:
-            document = {"_id": self.ctx.object_id(), **document}
-        self.ctx.catalog.engine.insert(self.target, document, accept=self._accept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +320,9 @@ class Merge(_Writer):
                     above = exactly(document, parts[:-1])
                     if value is MISSING and (above is MISSING or isinstance(above, dict)):
                         set_nested(document, parts, None)
-            self._insert(document)
+            if "_id" not in document:
+                document = {"_id": self.ctx.object_id(), **document}
+            self.ctx.catalog.engine.insert(self.target, document, accept=self._accept)
         elif self.when_not_matched == "fail":
             raise CommandError(
                 ErrorCode.MERGE_STAGE_NO_MATCHING_DOCUMENT,

@@ -263,7 +263,11 @@ def query_hash(command: Mapping[str, Any], name: str, db: str) -> str:
         if field in {"filter", "query"} and isinstance(value, dict):
             parts.append((field, _ordered(value)))
         elif field == "pipeline":
-            parts.append((field, [_stage(each) for each in value]))
+            stages = [
+                [(part, _ordered(each) if part == "$match" else _typed(each)) for part, each in stage.items()]
+                for stage in value
+            ]
+            parts.append((field, stages))
         elif field in {"sort", "projection", "collation", "key", "hint"}:
             parts.append((field, show_document({"": value})))
     return _digest(parts)
@@ -571,10 +575,6 @@ def _keep(ctx: CommandContext, settings: Mapping[str, Document]) -> None:
 
 def _digest(shape: Any) -> str:
     return hashlib.sha256(repr(shape).encode()).hexdigest().upper()
-
-
-def _stage(stage: Mapping[str, Any]) -> Any:
-    return [(name, _ordered(value) if name == "$match" else _typed(value)) for name, value in stage.items()]
 
 
 def _ordered(wanted: Mapping[str, Any]) -> list[Any]:

@@ -213,11 +213,17 @@ def _query(
         and looks_at_nothing_else(statement["u"])
     ):
         return Query(wanted)
+    hint = check_hint(collection, statement.get("hint"), ns, wanted)
+    constants = statement.get("c")
+    # `c` has no meaning for update operators; `let`, which came later, is for the filter too.
+    if constants and not isinstance(statement["u"], list):
+        raise CommandError(51198, "Constant values may only be specified for pipeline updates")
+    let = variables(ctx, statement.get("let"))
     return Query(
         wanted,
         sort=statement.get("sort"),
-        hint=check_hint(collection, statement.get("hint"), ns, wanted),
-        let=_variables(ctx, statement),
+        hint=hint,
+        let={**(let or {}), **constants} if constants else let,
         collation=collation,
         now=ctx.present(),
         cluster_time=ctx.time_of_update(),
@@ -226,15 +232,6 @@ def _query(
         indexes=indexes_of(collection),
         release=ctx.node.profile.max_wire_version,
     )
-
-
-def _variables(ctx: CommandContext, statement: Mapping[str, Any]) -> dict[str, Any] | None:
-    constants = statement.get("c")
-    # `c` has no meaning for update operators; `let`, which came later, is for the filter too.
-    if constants and not isinstance(statement["u"], list):
-        raise CommandError(51198, "Constant values may only be specified for pipeline updates")
-    let = variables(ctx, statement.get("let"))
-    return {**(let or {}), **constants} if constants else let
 
 
 def summary(result: UpdateResult) -> Document:

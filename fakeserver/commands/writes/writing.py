@@ -105,19 +105,16 @@ class Batch:
         if "ordered" in request:
             batch.ordered = request["ordered"]
         if not _UNUSUAL.isdisjoint(request):
-            batch._say_more(request, count)
+            ids = request.get("stmtIds")
+            if ids is not None and len(ids) != count:
+                raise CommandError(
+                    ErrorCode.INVALID_LENGTH, "Number of statement ids must match the number of batch entries"
+                )
+            batch.ids = ids
+            batch.first_id = int(request.get("stmtId", 0))
+            batch.validated = not request.get("bypassDocumentValidation", False)
+            batch.keep_times = request.get("bypassEmptyTsReplacement", False)
         return batch
-
-    def _say_more(self, request: Mapping[str, Any], count: int) -> None:
-        ids = request.get("stmtIds")
-        if ids is not None and len(ids) != count:
-            raise CommandError(
-                ErrorCode.INVALID_LENGTH, "Number of statement ids must match the number of batch entries"
-            )
-        self.ids = ids
-        self.first_id = int(request.get("stmtId", 0))
-        self.validated = not request.get("bypassDocumentValidation", False)
-        self.keep_times = request.get("bypassEmptyTsReplacement", False)
 
     def run(self, index: int, ns: Namespace, write: Write, replay: Replay = _counted) -> Document | None:
         """Run a statement and return its result, recorded or new; None if it failed, which is entered.
