@@ -77,11 +77,6 @@ class Beginning:
         for node, state in self._servers.items():
             node.position.reset(state.lag)
         cluster.sessions.clear()
-        self._bring_back_accounts()
-        cluster.journal.clear()
-
-    def _bring_back_accounts(self) -> None:
-        cluster = self._cluster
         if cluster.users.restore(*self._users):
             self._users = (*self._users[:2], cluster.users.version)
         _assign(cluster.default_concerns, self._concerns)
@@ -89,6 +84,7 @@ class Beginning:
         cluster.feature_compatibility_version = self._features
         for node in cluster.servers:
             node.pipeline.recompile()
+        cluster.journal.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ class Control(LocalMethods):
 
     def perform(self, name: str, arguments: Mapping[str, Any] | None = None) -> VerbOutcome:
         """Perform a verb, by the name that it has on the wire, with arguments as a document."""
-        verb = VERBS[name]
-        spec = self._subject.cluster.spec
+        verb, cluster = VERBS[name], self._subject.cluster
+        spec = cluster.spec
         if not verb.applies.covers(spec):
             raise ControlError(
                 f"{name} is for {verb.applies.value}; this is a deployment of topology {spec.topology}"
@@ -72,19 +72,14 @@ class Control(LocalMethods):
         except (ValueError, LookupError, CommandError) as error:
             raise ControlError(_sentence(error)) from error
         if not verb.reads:
-            self._record(name, arguments or {})
+            given = {argument: value for argument, value in (arguments or {}).items() if value is not None}
+            if name not in _EMPTYING:
+                cluster.journal.append(cluster.clock.now(), _SOURCE, VerbPerformed(name, given))
+            attr = {"verb": name, "arguments": given}
+            cluster.servers[0].log.write("CONTROL", VERB, "Verb performed", context=_SOURCE, attr=attr)
         if not inspect.isawaitable(result):
             return VerbOutcome(result)
         return self._begun(name, result)
-
-    def _record(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Enter that a verb has begun, in the journal and in the log of the first server."""
-        cluster = self._subject.cluster
-        given = {argument: value for argument, value in arguments.items() if value is not None}
-        if name not in _EMPTYING:
-            cluster.journal.append(cluster.clock.now(), _SOURCE, VerbPerformed(name, given))
-        attr = {"verb": name, "arguments": given}
-        cluster.servers[0].log.write("CONTROL", VERB, "Verb performed", context=_SOURCE, attr=attr)
 
     def begin(self) -> None:
         """Take the deployment as it is now for the beginning, which `reset` brings back."""

@@ -116,7 +116,13 @@ class Registry:
             )
         except (OSError, ValueError, TypeError, RecursionError):
             return None
-        return entry if entry.id == id and _is_sound(entry) else None
+        texts = (getattr(entry, field.name) for field in fields(RegistryEntry) if field.name != "pid")
+        is_sound = (  # it is what a server wrote, and no file of somebody else
+            all(type(text) is str and "\0" not in text for text in texts)
+            and type(entry.pid) is int
+            and _CONTROL.fullmatch(entry.control) is not None
+        )
+        return entry if entry.id == id and is_sound else None
 
     def ids(self) -> list[str]:
         """Return the ids of all files, in order, those that cannot be read too."""
@@ -134,16 +140,6 @@ class Registry:
             name = f"{topology}-{secrets.token_hex(2)}"
             if name not in taken:
                 return name
-
-
-def _is_sound(entry: RegistryEntry) -> bool:
-    """Return whether an entry is what a server wrote, and no file of somebody else."""
-    texts = (getattr(entry, field.name) for field in fields(RegistryEntry) if field.name != "pid")
-    return (
-        all(type(text) is str and "\0" not in text for text in texts)
-        and type(entry.pid) is int
-        and _CONTROL.fullmatch(entry.control) is not None
-    )
 
 
 def home(environment: Mapping[str, str]) -> Path:

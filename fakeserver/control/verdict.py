@@ -78,16 +78,11 @@ def verdict_of(subject: Subject) -> Document:
         "operations": operations_in(cluster.journal, most=_MOST_REQUESTS).to_document(),
     }
     verdict["reason"] = _reason(verdict)
-    verdict["hints"] = _hints(cluster, verdict["operations"])
+    # What may explain errors of an application that have no fault of ours as their cause.
+    needs_set = any(each["code"] in _OF_REPLICA_SETS for each in verdict["operations"]["failed"])
+    is_single = cluster.spec.topology is Topology.SINGLE
+    verdict["hints"] = [NEEDS_REPLICA_SET] if needs_set and is_single else []
     return {**verdict, "complaints": _complaints(verdict), "lines": _lines(verdict)}
-
-
-def _hints(cluster: Cluster, operations: Mapping[str, Any]) -> list[str]:
-    """Return what may explain errors of an application that has no fault of ours as its cause."""
-    needs_set = any(each["code"] in _OF_REPLICA_SETS for each in operations["failed"])
-    if not needs_set or cluster.spec.topology is not Topology.SINGLE:
-        return []
-    return [NEEDS_REPLICA_SET]
 
 
 def _steps(subject: Subject) -> Document:
@@ -220,7 +215,11 @@ def _lines(verdict: Mapping[str, Any]) -> list[str]:
     lines = [f"verdict: {'; '.join(_head(verdict))}", *_complaints(verdict)]
     if verdict["steps"]["performed"]:
         lines += _waiting_steps(verdict)
-    lines += _bounded([_failed_operations(each) for each in operations["failed"]], "kinds of errors")
+    failed = []
+    for each in operations["failed"]:
+        error = each["error"] if each["code"] is None else f"{each['code']} {each['error']}"
+        failed.append(f"  failed in the application: {each['command']}, {error}, {times(each['count'])}")
+    lines += _bounded(failed, "kinds of errors")
     if awaiting := operations["awaiting"]["errors"]:
         lines.append(f"  failed while awaiting data: getMore, {times(awaiting)} (a change stream resumes)")
     return lines + [f"  hint: {each}" for each in verdict["hints"]]
@@ -229,7 +228,11 @@ def _lines(verdict: Mapping[str, Any]) -> list[str]:
 def _complaints(verdict: Mapping[str, Any]) -> list[str]:
     """Return a line for each thing that is not as expected, with the near misses below it."""
     steps = verdict["steps"]
-    lines = _bounded([_failed_step(each) for each in steps["failed"]], "steps that failed")
+    failed = [
+        f"  failed: {each['step']} {each['trigger']}: {each['verb']}: {each['error']}"
+        for each in steps["failed"]
+    ]
+    lines = _bounded(failed, "steps that failed")
     if not steps["performed"]:
         lines += _waiting_steps(verdict)
     for each in verdict["neverMet"][:_MOST_LINES]:
@@ -255,7 +258,10 @@ def _head(verdict: Mapping[str, Any]) -> Iterator[str]:
     if steps["of"]:
         yield f"{steps['performed']} of {steps['of']} steps performed"
     if verdict["met"]:
-        met = [f"{each['kind']} {each['name']} {_hits(each['hits'])}" for each in verdict["met"]]
+        met = []
+        for each in verdict["met"]:
+            hits = times(each["hits"]) if each["hits"] else "as set"
+            met.append(f"{each['kind']} {each['name']} {hits}")
         more = f" and {len(met) - _MOST_LINES} more" if len(met) > _MOST_LINES else ""
         yield f"met {', '.join(met[:_MOST_LINES])}{more}"
     if verdict["neverMet"]:
@@ -263,26 +269,12 @@ def _head(verdict: Mapping[str, Any]) -> Iterator[str]:
     yield f"{operations['errors']} of {operations['operations']} operations failed"
 
 
-def _hits(hits: int) -> str:
-    return times(hits) if hits else "as set"
-
-
 def _waiting_steps(verdict: Mapping[str, Any]) -> list[str]:
-    return _bounded([_waiting_step(each) for each in verdict["steps"]["waiting"]], "steps not performed")
-
-
-def _failed_step(step: Mapping[str, Any]) -> str:
-    return f"  failed: {step['step']} {step['trigger']}: {step['verb']}: {step['error']}"
-
-
-def _waiting_step(step: Mapping[str, Any]) -> str:
-    reading = f" ({step['reading']})" if step["reading"] else ""
-    return f"  not performed: {step['step']} {step['trigger']}: {step['verb']}{reading}"
-
-
-def _failed_operations(failed: Mapping[str, Any]) -> str:
-    error = failed["error"] if failed["code"] is None else f"{failed['code']} {failed['error']}"
-    return f"  failed in the application: {failed['command']}, {error}, {times(failed['count'])}"
+    lines = []
+    for step in verdict["steps"]["waiting"]:
+        reading = f" ({step['reading']})" if step["reading"] else ""
+        lines.append(f"  not performed: {step['step']} {step['trigger']}: {step['verb']}{reading}")
+    return _bounded(lines, "steps not performed")
 
 
 def _bounded(lines: Sequence[str], what: str) -> list[str]:
@@ -329,6 +321,9 @@ def trace_page(title: str, verdict: Mapping[str, Any], documents: Iterable[Mappi
     kept, left_out = folded(documents, MOST_ROWS)
     palette = (files("fakeserver") / "control" / "web" / "page" / "palette.css").read_text(encoding="utf-8")
     outcome = "as expected" if verdict["asExpected"] else "not as expected"
+    rows = "1 row" if len(kept) == 1 else f"{len(kept)} rows"
+    more = f", {left_out} records left out" if left_out else ""
+    legend = f"{rows}{more}. Requests that failed begin with ✗, faults and verbs with ●."
     parts = [
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -336,18 +331,12 @@ def trace_page(title: str, verdict: Mapping[str, Any], documents: Iterable[Mappi
         f"<header><h1>{escape(title)}: {outcome}</h1></header><main>",
         f"<section><h2>Verdict</h2><pre>{escape(chr(10).join(verdict['lines']))}</pre></section>",
         "<section><h2>What happened</h2>",
-        f'<p class="dim">{_legend(kept, left_out)}</p>',
+        f'<p class="dim">{legend}</p>',
         f"<table><thead><tr>{_HEAD}</tr></thead><tbody>",
         *_rows(kept),
         "</tbody></table></section></main></body></html>\n",
     ]
     return "\n".join(parts)
-
-
-def _legend(kept: Sequence[Fold], left_out: int) -> str:
-    more = f", {left_out} records left out" if left_out else ""
-    rows = "1 row" if len(kept) == 1 else f"{len(kept)} rows"
-    return f"{rows}{more}. Requests that failed begin with ✗, faults and verbs with ●."
 
 
 def _rows(folds: Sequence[Fold]) -> Iterator[str]:

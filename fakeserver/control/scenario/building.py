@@ -300,7 +300,11 @@ def server_names(spec: ClusterSpec) -> tuple[str, ...]:
 
 def _facts(deployment: PlacedValue, report: ProblemReport) -> dict[str, Any]:
     others = (MEMBERS, TLS)
-    values = filled(_spelled(deployment), "deployment", DEPLOYMENT, report, others=others)
+    topology = deployment.members.get("topology")
+    if topology is not None and isinstance(topology.value, str):
+        spelled = replace(topology, value=topology_name(topology.value))  # as we spell it
+        deployment = replace(deployment, members={**deployment.members, "topology": spelled})
+    values = filled(deployment, "deployment", DEPLOYMENT, report, others=others)
     facts = {snake(name): value for name, value in values.items()}
     facts["topology"] = Topology(facts.get("topology", Topology.REPLICA_SET))
     sharded = facts["topology"] in {Topology.SHARDED, Topology.LOAD_BALANCED}
@@ -315,15 +319,6 @@ def _facts(deployment: PlacedValue, report: ProblemReport) -> dict[str, Any]:
     if "compressors" in facts:
         facts["compressors"] = tuple(facts["compressors"])
     return facts
-
-
-def _spelled(deployment: PlacedValue) -> PlacedValue:
-    """Return the deployment with our spelling of its topology."""
-    topology = deployment.members.get("topology")
-    if topology is None or not isinstance(topology.value, str):
-        return deployment
-    spelled = replace(topology, value=topology_name(topology.value))
-    return replace(deployment, members={**deployment.members, "topology": spelled})
 
 
 def _members(given: PlacedValue | None, default: int, report: ProblemReport) -> int | list[MemberSpec]:
@@ -434,7 +429,11 @@ def build(root: PlacedValue, *, spec: ClusterSpec | None = None) -> Scenario:
     known_keys(root, "field", FIELDS, report)
     _check_version(root, report)
     own = spec_of(root, report, seed=_seed(root, report))
-    spec = own if spec is None else _with_settings(spec, own)
+    if spec is None:
+        spec = own
+    else:
+        parameters, users = {**spec.parameters, **own.parameters}, (*spec.users, *own.users)
+        spec = replace(spec, parameters=parameters, users=users, seed=own.seed)
     servers = server_names(spec)
     names = ScenarioNames.of(servers)
     data = _data(root, report)
@@ -454,13 +453,6 @@ def build(root: PlacedValue, *, spec: ClusterSpec | None = None) -> Scenario:
         rules=rules,
         faults=faults,
         timeline=tuple(timeline),
-    )
-
-
-def _with_settings(spec: ClusterSpec, own: ClusterSpec) -> ClusterSpec:
-    """Return another deployment with the parameters and the users of the file."""
-    return replace(
-        spec, parameters={**spec.parameters, **own.parameters}, users=(*spec.users, *own.users), seed=own.seed
     )
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.control.scenario.timeline import Act, EntryProgress
     from fakeserver.deployment.cluster import Cluster
-    from fakeserver.deployment.node import Node
     from fakeserver.waiting.outcome import VerbOutcome
 
 _INSTANT: Final = 1e-9
@@ -197,7 +196,11 @@ class Player:
         readings.now = cluster.clock.now()
         primary = next((node for node in cluster.servers if node.is_primary), None)
         readings.primary = None if primary is None else primary.name
-        readings.queued = sum(_queued(node) for node in cluster.servers)
+        readings.queued = 0
+        for node in cluster.servers:  # what waits in admission control
+            own = node.admission
+            holders = (own.ingress, own.execution.read, own.execution.write)
+            readings.queued += own.requests.queued + sum(holder.queued for holder in holders)
         readings.held = _connections(cluster)
 
     def _act(self, act: Act) -> None:
@@ -260,10 +263,3 @@ class Player:
 
 def _connections(cluster: Cluster) -> int:
     return sum(len(node.connections) for node in cluster.servers)
-
-
-def _queued(node: Node) -> int:
-    """Return the number of requests that wait in admission control."""
-    own = node.admission
-    holders = (own.ingress, own.execution.read, own.execution.write)
-    return own.requests.queued + sum(holder.queued for holder in holders)

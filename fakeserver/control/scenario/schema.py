@@ -19,7 +19,6 @@ from mongowire.documents.arguments import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from fakeserver.control.verbs.form import Verb
     from mongowire.documents.arguments import Argument
 
 Schema = dict[str, Any]
@@ -117,34 +116,27 @@ def _open(names: Iterable[str], **known: Schema) -> Schema:
 
 def _timeline() -> Schema:
     verbs = [verb for verb in VERBS if is_a_step(verb)]
-    triggers = {name: _described(_TRIGGERS[name], help_text) for name, help_text in building.ENTRY.items()}
-    step = _closed({**triggers, **{verb.name: _verb(verb) for verb in verbs}})
+    parts = {name: _described(_TRIGGERS[name], help_text) for name, help_text in building.ENTRY.items()}
+    for verb in verbs:
+        undone = f" {verb.undone_by} undoes it." if verb.undone_by else ""
+        form = parts[verb.name] = _described(_form(verb.arguments), verb.help + undone)
+        if not form["required"]:
+            form["type"] = ["object", "null"]
+    step = _closed(parts)
     step["oneOf"] = [{"required": [verb.name]} for verb in verbs]
     return {"type": "array", "items": step}
 
 
-def _verb(verb: Verb) -> Schema:
-    undone = f" {verb.undone_by} undoes it." if verb.undone_by else ""
-    form = _described(_form(verb.arguments), verb.help + undone)
-    if not form["required"]:
-        form["type"] = ["object", "null"]
-    return form
-
-
 def _form(arguments: Iterable[Argument], **others: Schema) -> Schema:
-    arguments = list(arguments)
-    return _closed(
-        {**{argument.name: _argument(argument) for argument in arguments}, **others},
-        required=[argument.name for argument in arguments if argument.is_required],
-    )
-
-
-def _argument(argument: Argument) -> Schema:
-    own = {"enum": list(argument.known)} if argument.known else _KINDS[argument.kind]
-    described = _described(own, argument.help)
-    if not argument.is_required and argument.default is not None:
-        described["default"] = argument.default
-    return described
+    properties, required = {}, []
+    for argument in arguments:
+        own = {"enum": list(argument.known)} if argument.known else _KINDS[argument.kind]
+        described = properties[argument.name] = _described(own, argument.help)
+        if argument.is_required:
+            required.append(argument.name)
+        elif argument.default is not None:
+            described["default"] = argument.default
+    return _closed({**properties, **others}, required=required)
 
 
 def _closed(properties: Mapping[str, Schema], *, required: Iterable[str] = ()) -> Schema:

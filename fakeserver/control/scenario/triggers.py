@@ -78,19 +78,16 @@ class Readings:
             elif isinstance(event, ConnectionClosed):
                 self.connections -= 1
             elif isinstance(event, CommandFinished) and event.name not in UNCOUNTED:
-                self._finished(record.at, event)
-
-    def _finished(self, at: float, event: CommandFinished) -> None:
-        self.by_command[event.name] += 1
-        kinds = ["requests"]
-        if event.outcome != "ok":
-            kinds.append("errors")
-        if event.outcome in _REJECTED:
-            kinds.append("rejections")
-        for kind in kinds:
-            setattr(self, kind, getattr(self, kind) + 1)
-            self._recent[kind].append(at)
-            self._forget(kind, at)
+                self.by_command[event.name] += 1
+                kinds = ["requests"]
+                if event.outcome != "ok":
+                    kinds.append("errors")
+                if event.outcome in _REJECTED:
+                    kinds.append("rejections")
+                for kind in kinds:
+                    setattr(self, kind, getattr(self, kind) + 1)
+                    self._recent[kind].append(record.at)
+                    self._forget(kind, record.at)
 
     def answered(self, command: str = "") -> int:
         """Return the number of requests answered, of one command where it is named."""
@@ -161,7 +158,13 @@ class Condition:
 
     def holds(self, readings: Readings) -> bool:
         """Return whether it is true of what is measured now."""
-        return all(_holds(each, readings) for each in self.comparisons)
+        for each in self.comparisons:
+            measured: Any = readings.of(each.quantity)
+            if each.quantity == "primary":
+                measured = measured or NO_PRIMARY
+            if not _OPERATORS[each.operator](measured, each.value):
+                return False
+        return True
 
     @property
     def quantities(self) -> frozenset[str]:
@@ -243,7 +246,8 @@ def condition(value: Any, servers: Collection[str]) -> Condition:
 
 def period(value: Any, commands: Collection[str]) -> Instant | AnsweredRequests:
     """Return a duration or a number of requests. Raises `ControlError`."""
-    found = requests(value, commands) if _says_requests(value) else instant(value)
+    says_requests = isinstance(value, str) and value.strip().split(" ")[-1].startswith("req")
+    found = requests(value, commands) if says_requests else instant(value)
     if found == Instant(0):
         raise ControlError("the duration is 0")
     return found
@@ -254,10 +258,6 @@ def end(value: Any, commands: Collection[str], servers: Collection[str]) -> Trig
     if isinstance(value, str) and re.search("[<>=]", value):
         return condition(value, servers)
     return period(value, commands)
-
-
-def _says_requests(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().split(" ")[-1].startswith("req")
 
 
 def _comparison(text: str, servers: Collection[str]) -> QuantityComparison:
@@ -281,10 +281,3 @@ def _comparison(text: str, servers: Collection[str]) -> QuantityComparison:
         return QuantityComparison(quantity, sign, float(found["value"]))
     except ValueError:
         raise ControlError(f"{quantity} is compared with a number, not with {found['value']!r}") from None
-
-
-def _holds(comparison: QuantityComparison, readings: Readings) -> bool:
-    measured: Any = readings.of(comparison.quantity)
-    if comparison.quantity == "primary":
-        measured = measured or NO_PRIMARY
-    return _OPERATORS[comparison.operator](measured, comparison.value)

@@ -56,12 +56,9 @@ def _limits(
     if connections is not None:
         settings[f"{_CONNECTIONS}RateLimiterEnabled"] = True
         settings |= _rate(_CONNECTIONS, "connections", connections, connections_burst, connections_queue)
-    return _set(subject, nodes, settings, optional=set(settings) if off else _unqueued(settings))
-
-
-def _unqueued(settings: Document) -> set[str]:
-    """Return the names of empty queues, which are all that a release without queues has."""
-    return {name for name, value in settings.items() if name.endswith("MaxQueueDepth") and not value}
+    # Empty queues are all that a release without queues has.
+    unqueued = {name for name, value in settings.items() if name.endswith("MaxQueueDepth") and not value}
+    return _set(subject, nodes, settings, optional=set(settings) if off else unqueued)
 
 
 def _rate(prefix: str, name: str, rate: float, burst: float, queue: int) -> Document:

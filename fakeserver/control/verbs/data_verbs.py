@@ -229,12 +229,16 @@ def _state(subject: Subject) -> DeploymentState:
 
 
 def _server(node: Node) -> ServerState:
-    member, now = node.member, node.clock.now()
+    member, now, own = node.member, node.clock.now(), node.parameters
+    limits = {name: own[rate] for name, (on, rate) in LIMITS.items() if own[on] and own[rate] < INT32_MAX}
+    # The tickets where their number is set: a server that probes for it shows none.
+    execution, service = node.admission.execution, node.admission.service
+    sizes = {"read": execution.read.size, "write": execution.write.size}
     return {
         "name": node.name,
         "address": node.address,
         "role": "MONGOS" if node.is_mongos else node.role.name,
-        "process": _process(node),
+        "process": "stopped" if node.stopped else "paused" if node.outages.is_paused else "running",
         "connections": len(node.connections),
         "set": None if node.shard is None or node not in node.shard.nodes else node.shard.name,
         "slow": node.slowness.delay,
@@ -242,38 +246,16 @@ def _server(node: Node) -> ServerState:
         "frozen": max(0.0, member.frozen_until - now),
         "island": member.island,
         "cutOff": node.outages.is_cut_off,
-        "limits": _limits(node),
-        "tickets": _tickets(node),
-        "serviceTime": _service_time(node),
+        "limits": limits,
+        "tickets": {} if node.is_mongos or not execution.is_fixed else sizes,
+        # The time, the commands that take it now, and the most at a time so far.
+        "serviceTime": {
+            "seconds": float(own["serviceTimeBaseMillis"]) / 1000,
+            "atWork": service.concurrency,
+            "peak": service.peak,
+        },
         "failPoints": list(node.fail_points.active),
     }
-
-
-def _process(node: Node) -> str:
-    if node.stopped:
-        return "stopped"
-    return "paused" if node.outages.is_paused else "running"
-
-
-def _limits(node: Node) -> Document:
-    own = node.parameters
-    on = {name: own[rate] for name, (switch, rate) in LIMITS.items() if own[switch]}
-    return {name: rate for name, rate in on.items() if rate < INT32_MAX}
-
-
-def _tickets(node: Node) -> dict[str, int]:
-    """Return the tickets where their number is set: a server that probes for it shows none."""
-    execution = node.admission.execution
-    if node.is_mongos or not execution.is_fixed:
-        return {}
-    return {"read": execution.read.size, "write": execution.write.size}
-
-
-def _service_time(node: Node) -> dict[str, float]:
-    """Return the service time, the commands that take it now, and the most at a time so far."""
-    service = node.admission.service
-    seconds = float(node.parameters["serviceTimeBaseMillis"]) / 1000
-    return {"seconds": seconds, "atWork": service.concurrency, "peak": service.peak}
 
 
 STATE_VERBS: Final = (

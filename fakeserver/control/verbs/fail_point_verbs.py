@@ -82,18 +82,17 @@ def _check(data: Document, nodes: list[Node]) -> None:
 
 def _list(subject: Subject, *, nodes: list[str]) -> Document:
     servers = subject.nodes(nodes)
-    return {"failPoints": [_described(name, servers) for name in NAMES]}
-
-
-def _described(name: str, nodes: list[Node]) -> Document:
-    points = {node.name: node.fail_points.get(name) for node in nodes}
-    shown: Document = {
-        "name": name,
-        "on": [each for each, point in points.items() if point.mode is not Mode.OFF],
-    }
-    shown["timesEntered"] = sum(point.times_entered for point in points.values())
-    active = next((points[each] for each in shown["on"]), None)
-    return shown if active is None else shown | {"mode": active.setting, "data": dict(active.data)}
+    listed = []
+    for name in NAMES:
+        points = {node.name: node.fail_points.get(name) for node in servers}
+        on = [each for each, point in points.items() if point.mode is not Mode.OFF]
+        entered = sum(point.times_entered for point in points.values())
+        shown: Document = {"name": name, "on": on, "timesEntered": entered}
+        if on:
+            active = points[on[0]]
+            shown |= {"mode": active.setting, "data": dict(active.data)}
+        listed.append(shown)
+    return {"failPoints": listed}
 
 
 def _off(subject: Subject, *, nodes: list[str]) -> Document:

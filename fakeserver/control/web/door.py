@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fakeserver.control.verbs.form import Verb
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.spec import ClusterSpec
-    from mongowire.documents.arguments import Argument
 
 
 UNITS: Final = {
@@ -119,22 +118,20 @@ def row(verb: Verb, spec: ClusterSpec) -> dict[str, Any]:
         "name": verb.name,
         "command": verb.command,
         "help": verb.help,
-        "arguments": [_argument(each) for each in verb.arguments],
+        "arguments": [
+            {
+                "name": each.name,
+                "kind": each.kind.value,
+                "unit": UNITS.get(each.kind, ""),
+                "help": each.help,
+                "required": each.is_required,
+                "default": None if each.is_required else each.default,
+                "known": list(each.known),
+            }
+            for each in verb.arguments
+        ],
         "applies": verb.applies.value,
         "fits": verb.applies.covers(spec),
         "undoneBy": verb.undone_by,
         "reads": verb.reads,
-    }
-
-
-def _argument(argument: Argument) -> dict[str, Any]:
-    required = argument.is_required
-    return {
-        "name": argument.name,
-        "kind": argument.kind.value,
-        "unit": UNITS.get(argument.kind, ""),
-        "help": argument.help,
-        "required": required,
-        "default": None if required else argument.default,
-        "known": list(argument.known),
     }

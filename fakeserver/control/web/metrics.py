@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EXPOSITION: Final = "text/plain; version=0.0.4"
 """The media type of the format."""
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class Metric:
 
     def add(self, value: float, labels: Mapping[str, str]) -> None:
         """Add a sample."""
-        shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+        shown = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in labels.items())
         self.samples.append(f"{self.name}{{{shown}}} {value:.15g}" if shown else f"{self.name} {value:.15g}")
 
     def __str__(self) -> str:
@@ -97,7 +98,3 @@ def _of_records(cluster: Cluster, tally: RequestTally) -> list[Metric]:
     dropped = Metric("pushbackd_journal_dropped_total", "counter", "Old records dropped for new ones.")
     dropped.add(cluster.journal.dropped, {})
     return [requests, records, dropped]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

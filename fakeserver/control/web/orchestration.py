@@ -53,6 +53,7 @@ class Orchestration:
 
     def routes(self) -> list[Route]:
         """Return the routes, under both prefixes."""
+        clusters = [{"id": SHARDED}] if self._cluster.spec.is_sharded else []
         reading: dict[str, Callable[[Mapping[str, str]], Document]] = {
             "/releases": lambda _: {"releases": {self._cluster.spec.profile: self._cluster.profile.version}},
             "/servers": lambda _: {"servers": [{"id": _id(node)} for node in self._cluster.servers]},
@@ -62,7 +63,7 @@ class Orchestration:
             "/replica_sets/{id}/members/{number}": lambda ids: self._member(self._of(ids)),
             "/replica_sets/{id}/primary": lambda ids: self._member(self._primary(ids["id"])),
             "/replica_sets/{id}/{kind}": lambda ids: self._kind(ids["id"], ids["kind"]),
-            "/sharded_clusters": lambda _: {"sharded_clusters": self._clusters()},
+            "/sharded_clusters": lambda _: {"sharded_clusters": clusters},
             "/sharded_clusters/{id}": lambda ids: self._whole(ids["id"]),
             "/sharded_clusters/{id}/{kind}": lambda ids: {ids["kind"]: self._parts(ids["id"], ids["kind"])},
             "/sharded_clusters/{id}/{kind}/{part}": self._one_part,
@@ -166,9 +167,6 @@ class Orchestration:
         if kind not in _MEMBERS:
             raise unknown("route", kind, (*_MEMBERS, "primary"))
         return {kind: [_short(node) for node in nodes if _MEMBERS[kind](node)]}
-
-    def _clusters(self) -> list[Document]:
-        return [{"id": SHARDED}] if self._cluster.spec.is_sharded else []
 
     def _parts(self, which: str, kind: str) -> list[Document]:
         if which != SHARDED or not self._cluster.spec.is_sharded:

@@ -12,12 +12,10 @@ from fakeserver.control.control import Control
 from fakeserver.control.scenario.player import Player
 
 if TYPE_CHECKING:
-    from fakeserver.admission.execution_control import TicketHolder
     from fakeserver.admission.rate_limiter import RateLimiter
     from fakeserver.control.web.tally import RequestTally
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.node import Node
-    from fakeserver.deployment.shard import Shard
 
 _CLIENTS: Final = 40
 """The connections of a server that are listed, at most: the newest."""
@@ -49,7 +47,15 @@ class Watch:
             "seed": cluster.spec.seed,
             "now": now,
             "partitioned": len({node.member.island for node in cluster.servers}) > 1,
-            "sets": [_set(shard) for shard in cluster.shards],
+            "sets": [
+                {
+                    "name": shard.name,
+                    "term": shard.replica_set.term,
+                    "primary": None if shard.primary is None else shard.primary.name,
+                    "members": [node.name for node in shard.nodes],
+                }
+                for shard in cluster.shards
+            ],
             "balancers": [balancer.address for balancer in cluster.balancers],
             "servers": [server(node, now) for node in cluster.servers],
             "verdicts": self._tally.verdicts(),
@@ -109,34 +115,22 @@ def server(node: Node, now: float) -> dict[str, Any]:
     }
 
 
-def _set(shard: Shard) -> dict[str, Any]:
-    primary = shard.primary
-    return {
-        "name": shard.name,
-        "term": shard.replica_set.term,
-        "primary": None if primary is None else primary.name,
-        "members": [node.name for node in shard.nodes],
-    }
-
-
 def _clients(node: Node, now: float) -> list[dict[str, Any]]:
     """Return the newest connections of a server."""
-    listed = list(node.connections.values())[-_CLIENTS:]
-    return [
-        {
-            "id": each.state.id,
-            "peer": each.state.peer,
-            "appName": each.state.app_name,
-            "driver": _driver(each.state.metadata),
-            "seconds": now - each.state.accepted,
-        }
-        for each in listed
-    ]
-
-
-def _driver(metadata: Any) -> str:
-    driver = (metadata or {}).get("driver", {})
-    return " ".join(str(driver[field]) for field in ("name", "version") if field in driver)
+    listed = []
+    for each in list(node.connections.values())[-_CLIENTS:]:
+        state = each.state
+        driver = (state.metadata or {}).get("driver", {})
+        listed.append(
+            {
+                "id": state.id,
+                "peer": state.peer,
+                "appName": state.app_name,
+                "driver": " ".join(str(driver[part]) for part in ("name", "version") if part in driver),
+                "seconds": now - state.accepted,
+            }
+        )
+    return listed
 
 
 def _limits(node: Node, now: float) -> dict[str, Any]:
@@ -175,8 +169,6 @@ def _tickets(node: Node) -> dict[str, Any]:
     pools = {} if node.is_mongos else {"read": control.execution.read, "write": control.execution.write}
     if control.limits_ingress:
         pools["ingress"] = control.ingress
-    return {name: _pool(pool) for name, pool in pools.items()}
-
-
-def _pool(pool: TicketHolder) -> dict[str, int]:
-    return {"out": pool.out, "total": pool.size, "queued": pool.queued}
+    return {
+        name: {"out": pool.out, "total": pool.size, "queued": pool.queued} for name, pool in pools.items()
+    }

@@ -54,7 +54,8 @@ class RequestHistory:
         number = math.floor(at)
         second = self._seconds.get(number)
         if second is None:
-            self._forget(number - KEPT_SECONDS)
+            for old in [each for each in self._seconds if each <= number - KEPT_SECONDS]:
+                del self._seconds[old]
             second = self._seconds[number] = _Second()
         second.verdicts[verdict] += 1
         if duration is not None:
@@ -83,10 +84,6 @@ class RequestHistory:
 
     def _since(self, start: float) -> list[tuple[int, _Second]]:
         return [(number, second) for number, second in self._seconds.items() if number > start]
-
-    def _forget(self, before: int) -> None:
-        for number in [number for number in self._seconds if number <= before]:
-            del self._seconds[number]
 
 
 def _percentiles(seconds: Iterable[_Second]) -> dict[str, float | None]:
