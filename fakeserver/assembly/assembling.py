@@ -89,13 +89,20 @@ def assemble(
     oplog = Oplog(clock.utc)
     draws = rng.spawn("catalog")
     catalog = Catalog(_engine(spec, draws), lambda: uuid(draws))
+    journal = Journal(
+        capacity=spec.journal_records,
+        capacity_bytes=spec.journal_bytes,
+        origin=Origin(clock.now(), clock.utc()),
+    )
+    if spec.journal_file is not None:
+        journal.sink = JournalFile(spec.journal_file)
     shared = Shared(
         network=network,
         clock=clock,
         rng=rng,
         profile=Profile.named(spec.profile),
         turns=Turns(clock),
-        journal=_journal(spec, clock),
+        journal=journal,
         history=History(
             catalog, oplog, SessionCatalog(), Transactions(catalog, oplog, in_shard=spec.is_sharded)
         ),
@@ -116,17 +123,6 @@ def _engine(spec: ClusterSpec, draws: Rng) -> StorageEngine:
 
         return MongomockEngine()
     return MemoryEngine(rng=draws)
-
-
-def _journal(spec: ClusterSpec, clock: Clock) -> Journal:
-    journal = Journal(
-        capacity=spec.journal_records,
-        capacity_bytes=spec.journal_bytes,
-        origin=Origin(clock.now(), clock.utc()),
-    )
-    if spec.journal_file is not None:
-        journal.sink = JournalFile(spec.journal_file)
-    return journal
 
 
 class _Makers:
@@ -198,7 +194,13 @@ def protocols(node: Node, door: Door) -> Callable[[], asyncio.Protocol]:
 
     Raises `OSError` for files of TLS that cannot be used.
     """
-    make = _guarded(node, door)
+    faults, tls = node.cluster.faults, node.cluster.spec.tls
+    if tls is None or tls.mode == "disabled":
+        make = faults.guarded(lambda: Connection(node, door))
+    else:
+        context = tls.context()
+        node.tls_contexts.append(context)
+        make = faults.guarded(lambda: Connection(node, door), behind_tls(tls, context))
     if door is not Door.PROXY:
         return make
 
@@ -206,17 +208,6 @@ def protocols(node: Node, door: Door) -> Callable[[], asyncio.Protocol]:
         node.gate.refuse_header(peer, reason)  # each process has a gate of its own
 
     return lambda: ProxyLayer(make(), refused)
-
-
-def _guarded(node: Node, door: Door) -> Callable[[], asyncio.Protocol]:
-    faults = node.cluster.faults
-    tls = node.cluster.spec.tls
-    if tls is None or tls.mode == "disabled":
-        return faults.guarded(lambda: Connection(node, door))
-
-    context = tls.context()
-    node.tls_contexts.append(context)
-    return faults.guarded(lambda: Connection(node, door), behind_tls(tls, context))
 
 
 def log_bug(request: RequestContext, bug: Exception) -> None:

@@ -41,7 +41,12 @@ def _entry(row: ServeOption, key: Key) -> _Entry:
     if row.takes is Takes.FLAG:
         return _Entry(row.takes.value, lambda value: [] if value is key.inverted else [option])
     if row.takes is Takes.TEXTS:
-        return _Entry(row.takes.value, lambda value: _set_parameters(option, value))
+        return _Entry(
+            row.takes.value,
+            lambda value: [
+                part for name, each in value.items() for part in (option, f"{name}={_setting(each)}")
+            ],
+        )
     if row.takes is Takes.LEVEL:
         return _Entry(row.takes.value, lambda value: [option] * value)
     return _Entry(row.takes.value, lambda value: [option, str(value)], key.words)
@@ -54,10 +59,6 @@ def _both(first: _Entry, second: _Entry) -> _Entry:
         lambda value: [*first.arguments(value), *second.arguments(value)],
         tuple(sorted({*first.choices, *second.choices})),
     )
-
-
-def _set_parameters(option: str, value: Mapping[str, Any]) -> list[str]:
-    return [part for name, each in value.items() for part in (option, f"{name}={_setting(each)}")]
 
 
 def _setting(value: Any) -> str:

@@ -143,20 +143,14 @@ class ConfigServer(Generic[S]):
         homes = {name: self._homes.get(name) for name in there}
         for name in there:
             if homes[name] is None:
-                homes[name] = self._place(name, [shard for shard in homes.values() if shard is not None])
+                taken = [shard for shard in homes.values() if shard is not None]
+                shard = homes[name] = min(self._cluster.shards, key=taken.count)
+                at = self._cluster.oplog.last.timestamp
+                version = {"uuid": uuid(self._cluster.rng), "timestamp": at, "lastMod": 1}
+                self._insert("databases", {"_id": name, "primary": shard.name, "version": version})
         for name in [name for name in self._homes if name not in homes]:
             self._delete("databases", {"_id": name})
         self._homes = {name: shard for name, shard in homes.items() if shard is not None}
-
-    def _place(self, db: str, taken: list[S]) -> S:
-        shards = self._cluster.shards
-        shard = min(shards, key=taken.count)
-        self._insert("databases", {"_id": db, "primary": shard.name, "version": self._version()})
-        return shard
-
-    def _version(self) -> Document:
-        cluster = self._cluster
-        return {"uuid": uuid(cluster.rng), "timestamp": cluster.oplog.last.timestamp, "lastMod": 1}
 
     def key_of(self, ns: Namespace) -> Mapping[str, Any] | None:
         """Return the shard key of a collection, None where it is not sharded.
@@ -189,12 +183,9 @@ class ConfigServer(Generic[S]):
             "noBalance": False,
         }
         self._insert("collections", entry)
-        self._insert("chunks", self._chunk(ns, collection.uuid, key))
-
-    def _chunk(self, ns: Namespace, collection_uuid: Binary | None, key: dict[str, Any]) -> Document:
-        return {
+        chunk = {
             "_id": self._object_id(),
-            "uuid": collection_uuid,
+            "uuid": collection.uuid,
             "min": dict.fromkeys(key, MinKey()),
             "max": dict.fromkeys(key, MaxKey()),
             "shard": self.home_of(ns.db).name,
@@ -202,10 +193,12 @@ class ConfigServer(Generic[S]):
             "jumbo": False,
             "estimatedDataSizeBytes": Int64(0),
         }
+        self._insert("chunks", chunk)
 
     def _forget(self, ns: Namespace) -> None:
         self._keys.pop(ns, None)
-        for entry in self._find("collections", {"_id": str(ns)}):
+        query = Query({"_id": str(ns)})
+        for entry in self._cluster.catalog.engine.find(Namespace("config", "collections"), query):
             self._delete("collections", {"_id": str(ns)})
             self._delete("chunks", {"uuid": entry["uuid"]})
 
@@ -214,9 +207,6 @@ class ConfigServer(Generic[S]):
 
     def _insert(self, name: str, document: Document) -> None:
         self._cluster.catalog.engine.insert(Namespace("config", name), document)
-
-    def _find(self, name: str, query: Mapping[str, Any]) -> list[Document]:
-        return self._cluster.catalog.engine.find(Namespace("config", name), Query(query))
 
     def _delete(self, name: str, query: Mapping[str, Any]) -> None:
         self._cluster.catalog.engine.delete(Namespace("config", name), Query(query))

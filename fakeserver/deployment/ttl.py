@@ -156,10 +156,24 @@ class TtlMonitor:
         self._count()
         self._rules = list(rules(self._cluster.catalog))
         self._acting = self._actor()
-        self._passes = None if self._acting is None else self._passes_of(self._acting)
+        self._passes = None
+        if self._acting is not None:
+            clock = self._cluster.clock
+            began = round((clock.utc() - clock.now() + self._beginning(self._acting)) * 1000)
+            self._passes = Passes(began, self._acting.parameters[SLEEP] * 1000)
         self._counted = 0 if self._passes is None else self._passes.until(self._utc())
-        self._listen()
-        self._plan()
+        # Hear of writes, as long as there is something that expires.
+        grown = self._cluster.oplog.grown
+        if self._rules and self._listening is None:
+            self._seen = self._cluster.oplog.last
+            self._listening = grown.listen(self._written)
+        elif not self._rules and self._listening is not None:
+            grown.ignore(self._listening)
+            self._listening = None
+        # Wait for the pass at which the first of all documents expires.
+        self._cancel()
+        found = (rule.expiry(document) for rule in self._rules for document in self._documents(rule))
+        self._wait_for(min((each for each in found if each is not None), default=None))
 
     def parameters_changed(self, node: TtlServer, names: Container[str]) -> None:
         """Hear which parameters of a server are others; another interval begins now."""
@@ -176,24 +190,9 @@ class TtlMonitor:
         node = next((each for each in nodes if each is not None and each.ready and not each.stopped), None)
         return node if node is not None and node.parameters[ENABLED] else None
 
-    def _passes_of(self, node: TtlServer) -> Passes:
-        clock = self._cluster.clock
-        began = round((clock.utc() - clock.now() + self._beginning(node)) * 1000)
-        return Passes(began, node.parameters[SLEEP] * 1000)
-
     def _beginning(self, node: TtlServer) -> float:
         """Return the instant from which on a server's passes are counted: its start, or a new interval's."""
         return max(node.started_at, self._began.get(node, node.started_at))
-
-    def _listen(self) -> None:
-        """Hear of writes, as long as there is something that expires."""
-        grown = self._cluster.oplog.grown
-        if self._rules and self._listening is None:
-            self._seen = self._cluster.oplog.last
-            self._listening = grown.listen(self._written)
-        elif not self._rules and self._listening is not None:
-            grown.ignore(self._listening)
-            self._listening = None
 
     def _written(self) -> None:
         oplog = self._cluster.oplog
@@ -209,12 +208,6 @@ class TtlMonitor:
         self._wait_for(min((each for each in found if each is not None), default=None))
 
     # The next pass.
-
-    def _plan(self) -> None:
-        """Wait for the pass at which the first of all documents expires."""
-        self._cancel()
-        found = (rule.expiry(document) for rule in self._rules for document in self._documents(rule))
-        self._wait_for(min((each for each in found if each is not None), default=None))
 
     def _documents(self, rule: TtlRule) -> list[Document]:
         return self._cluster.catalog.engine.find(rule.collection.ns, Query())

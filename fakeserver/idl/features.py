@@ -228,23 +228,15 @@ def fit(spec: CommandSpec, wire_version: int) -> CommandSpec:
         fields = _with_old_ranges(fields)
     if wire_version <= TEXT_COMMENTS.get(spec.name, 0):
         fields = fields.plus(Field("comment", "string"))
-    return replace(
-        spec,
-        fields=replace(
-            fields, generic=_arguments(spec.name, wire_version), words=words_of(spec.name, wire_version)
-        ),
-    )
+    generic = GENERIC
+    if wire_version > WIRE_44 or spec.name in STRICT:
+        generic -= {argument for argument, since in ARGUMENTS.items() if since > wire_version}
+    return replace(spec, fields=replace(fields, generic=generic, words=words_of(spec.name, wire_version)))
 
 
 def fit_fields(fields: Fields, name: str, wire_version: int) -> Fields:
     """Return the fields of a stage as a release knows them."""
     return _without(fields, _newer(name, wire_version))
-
-
-def _arguments(name: str, wire_version: int) -> frozenset[str]:
-    if wire_version <= WIRE_44 and name not in STRICT:
-        return GENERIC
-    return GENERIC - {argument for argument, since in ARGUMENTS.items() if since > wire_version}
 
 
 def _newer(name: str, wire_version: int) -> frozenset[str]:

@@ -68,7 +68,11 @@ def lines_of(event: Event) -> Sequence[Line]:
 def counted_line(event: FailPointHit | RuleHit | FaultHit) -> Line:
     """Return the line of an event that is counted, without its count."""
     if isinstance(event, FailPointHit):
-        return _of_hit(event)
+        known = _FAIL_COMMAND.items() if event.name == FAIL_COMMAND else ()
+        told = (line for effect, line in known if effect in event.effect)
+        number, message = next(told, (_FAIL_POINT_HIT, "Fail point met"))
+        attr = {"failPoint": event.name, "command": event.command, "effect": event.effect}
+        return Line("COMMAND", number, message, "failpoint", attr)
     if isinstance(event, RuleHit):
         attr = {"rule": event.name, "command": event.command, "effect": event.effect}
         return Line("COMMAND", _RULE_HIT, "Rule met", "rules", attr)
@@ -80,15 +84,6 @@ def rejected_line(queue: str) -> Line:
     """Return the line of requests that a mechanism of admission control rejected, without their count."""
     message = "Requests rejected by admission control"
     return Line("NETWORK", REJECTED, message, "admission", {"mechanism": queue}, "W")
-
-
-def _of_hit(event: FailPointHit) -> Line:
-    attr = {"failPoint": event.name, "command": event.command, "effect": event.effect}
-    if event.name == FAIL_COMMAND:
-        for effect, (number, message) in _FAIL_COMMAND.items():
-            if effect in event.effect:
-                return Line("COMMAND", number, message, "failpoint", attr)
-    return Line("COMMAND", _FAIL_POINT_HIT, "Fail point met", "failpoint", attr)
 
 
 def _elected(event: PrimaryElected) -> Sequence[Line]:

@@ -287,7 +287,11 @@ class Journal:
 
     def to_json_lines(self) -> str:
         """Return one JSON object per line; the same records give the same bytes."""
-        return "".join(_line(record) + "\n" for record in self)
+        documents = (
+            {"at": record.at, "seq": record.seq, "source": record.source, **to_document(record.event)}
+            for record in self
+        )
+        return "".join(json.dumps(document, separators=(",", ":")) + "\n" for document in documents)
 
     def to_text(self, last: int | None = None, *, whole: bool = False, folded: bool = False) -> str:
         """Return the `last` records, or all, as lines for a reader.
@@ -439,11 +443,6 @@ class Journal:
 def _is_heartbeat(record: Record) -> bool:
     event = record.event
     return isinstance(event, CommandFinished) and event.name in _HANDSHAKES and event.outcome == "ok"
-
-
-def _line(record: Record) -> str:
-    document = {"at": record.at, "seq": record.seq, "source": record.source, **to_document(record.event)}
-    return json.dumps(document, separators=(",", ":"))
 
 
 _LOGGER: Final = logging.getLogger(__name__)

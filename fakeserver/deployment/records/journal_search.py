@@ -13,7 +13,7 @@ from fakeserver.access.privileges import JOURNAL
 from fakeserver.deployment.records.events import CommandFinished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fakeserver.deployment.records.journal import Journal
     from fakeserver.deployment.records.record import Record
@@ -84,7 +84,9 @@ class Criteria:
         ):
             if each is not None and found.get(name) != each:
                 yield f"{name} is {found.get(name, 'unknown')}"
-        if self.outcome is not None and not _is_outcome(self.outcome, found.get("outcome")):
+        outcome = found.get("outcome")
+        is_wanted = isinstance(outcome, int) if self.outcome == ERROR else outcome == self.outcome
+        if self.outcome is not None and not is_wanted:
             yield f"outcome is {found.get('outcome', 'unknown')}"
         if self.matches is not None:
             command = None if record.exchange is None else record.exchange.request
@@ -135,16 +137,10 @@ def near_misses(criteria: Criteria, journal: Journal, since: int = 0) -> list[st
             missed.append((len(differences), record, differences))
     least = min((number for number, _, _ in missed), default=0)
     nearest = [each for each in missed if each[0] == least][:_NEAREST]
-    return [_shown(record, differences) for _, record, differences in nearest]
-
-
-def _shown(record: Record, differences: Sequence[str]) -> str:
-    found = record.to_document()
-    about = f"{found.get('command', 'an unread request')} {found.get('namespace', '')}".rstrip()
-    return f"#{record.seq} {about} -> {found['outcome']} at {record.source}: {', '.join(differences)}"
-
-
-def _is_outcome(wanted: str | int, outcome: str | int | None) -> bool:
-    if wanted == ERROR:
-        return isinstance(outcome, int)
-    return outcome == wanted
+    lines = []
+    for _, record, differences in nearest:
+        found = record.to_document()
+        about = f"{found.get('command', 'an unread request')} {found.get('namespace', '')}".rstrip()
+        outcome = f"{found['outcome']} at {record.source}"
+        lines.append(f"#{record.seq} {about} -> {outcome}: {', '.join(differences)}")
+    return lines

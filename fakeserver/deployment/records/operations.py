@@ -135,7 +135,9 @@ class OperationTotals:
         key = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else connection
         before = self._sessions.get(key)
         if before is not None and before.failed_at is not None:
-            if _same(before.command, command):
+            # The same command once more is another attempt.
+            fields = (before.command.keys() | command.keys()) - _VOLATILE
+            if all(before.command.get(each) == command.get(each) for each in fields):
                 before.attempts += 1
                 before.failed_at = None
                 self._waiting[connection, request_id] = (key, before)
@@ -222,7 +224,10 @@ class OperationTotals:
         """Keep the cursors that await data."""
         cursor = reply.get("cursor")
         number = cursor.get("id", 0) if isinstance(cursor, dict) else 0
-        if number and _awaits(command):
+        pipeline = command.get("pipeline")
+        first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
+        is_change_stream = isinstance(first, dict) and "$changeStream" in first
+        if number and (is_change_stream or command.get("awaitData")):
             self._cursors[number] = None
             if len(self._cursors) > _MOST_CURSORS:
                 self._cursors.popitem(last=False)
@@ -258,15 +263,6 @@ class OperationTotals:
 _HEADINGS: Final = ("command", "operations", "errors", "attempts per success", "longest wait")
 
 
-def _awaits(command: Mapping[str, Any]) -> bool:
-    """Return whether a command opens a cursor that awaits data: a change stream, or `awaitData`."""
-    if command.get("awaitData"):
-        return True
-    pipeline = command.get("pipeline")
-    first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
-    return isinstance(first, dict) and "$changeStream" in first
-
-
 def _error_of_write(reply: Mapping[str, Any]) -> int:
     """Return the code of the first write error of a reply, else of its write concern error; 0 for none."""
     for each in reply.get("writeErrors") or ():
@@ -280,11 +276,6 @@ def _is_retried(command: Mapping[str, Any], code: int, labels: frozenset[str]) -
         return True
     is_write = "txnNumber" in command
     return not is_write and not labels and code in Category.RETRIABLE.value
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two requests send one command."""
-    return all(one.get(name) == other.get(name) for name in (one.keys() | other.keys()) - _VOLATILE)
 
 
 # The operations in a journal.

@@ -147,11 +147,13 @@ class Record(NamedTuple):
         needed = documents or details.target is None or not event.name
         command = self.exchange.request if self.exchange is not None and needed else None
         name = event.name or next(iter(command or {}), "")
-        outcome = event.outcome
+        db, target, outcome = event.db or (command or {}).get("$db"), details.target, event.outcome
+        if command is not None and target is None:
+            target = command.get("collection") if name == "getMore" else command.get(name)
         found: dict[str, Any] = {
             "command": name or None,
-            "db": event.db or (command or {}).get("$db"),
-            "namespace": _namespace(name, event.db or (command or {}).get("$db"), details.target, command),
+            "db": db,
+            "namespace": f"{db}.{target}" if db and target and isinstance(target, str) else None,
             "connection": event.connection,
             "requestId": event.request_id,
             "appName": details.app_name or None,
@@ -182,14 +184,6 @@ def _lsid_of(command: Mapping[str, Any] | None) -> bytes | None:
     lsid = (command or {}).get("lsid")
     found = lsid.get("id") if isinstance(lsid, dict) else None
     return bytes(found) if isinstance(found, bytes) else None
-
-
-def _namespace(
-    name: str, db: str | None, target: str | None, command: Mapping[str, Any] | None
-) -> str | None:
-    if command is not None and target is None:
-        target = command.get("collection") if name == "getMore" else command.get(name)
-    return f"{db}.{target}" if db and target and isinstance(target, str) else None
 
 
 def _shown(document: Mapping[str, Any] | None) -> dict[str, Any] | None:

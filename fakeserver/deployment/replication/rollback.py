@@ -98,7 +98,9 @@ async def _roll_back(shard: RollbackHome, node: Returning) -> None:
         # It is a secondary and looks for a member to follow. What waits on the old primary hears meanwhile
         # that it has stepped down, before connections end.
         await clock.sleep_until(clock.now() + shard.cluster.spec.election_delay)
-        if node.stopped or not member.diverged or not _reaches_primary(shard, node):
+        primary = shard.primary
+        reaches_primary = primary is not None and primary.member.reaches(member)
+        if node.stopped or not member.diverged or not reaches_primary:
             return
         _go_back(shard, node)
         await clock.sleep_until(clock.now() + _SECONDS)
@@ -109,11 +111,6 @@ async def _roll_back(shard: RollbackHome, node: Returning) -> None:
         node.record(ServerChanged("rolled back", ""))
     node.position.release(_REASON)
     shard.settle()
-
-
-def _reaches_primary(shard: RollbackHome, node: Returning) -> bool:
-    primary = shard.primary
-    return primary is not None and primary.member.reaches(node.member)
 
 
 def _go_back(shard: RollbackHome, node: Returning) -> None:
