@@ -577,13 +577,11 @@ def loss_noticed_at(request: RequestContext, now: float) -> float:
     # What gave way has worked since it came, or nearly so.
     since = request.arrived if served_since is None else served_since
     when = request.node.parameters["abandonedRequests"]
-    return noticed_at(when, _place(request), marked=marked, since=since, now=now)
-
-
-def _place(request: RequestContext) -> RequestPlace:
-    if request.paused is None or request.admission.served_since is not None:
-        return RequestPlace.WORKING
-    return _PLACES.get(request.paused.step, RequestPlace.AHEAD)
+    if request.paused is None or served_since is not None:
+        place = RequestPlace.WORKING
+    else:
+        place = _PLACES.get(request.paused.step, RequestPlace.AHEAD)
+    return noticed_at(when, place, marked=marked, since=since, now=now)
 
 
 LEFT: Final = "peer"

@@ -210,20 +210,17 @@ class MessageLayer(Layer):
                 self._leave_if_idle()
                 return
             if isinstance(progress, Reached):
-                self._reach(progress)
+                seen = {"bytes_seen": progress.bytes_seen, "named_at": progress.named_at}
+                hits = self._fires(progress.phase, command=progress.command, **seen)
+                if hits:
+                    self._owed.setdefault(progress.request_id, []).extend(hits)
+                    self._act(hits)
                 continue
             if progress.expects_reply:
                 self._commands[progress.request_id] = progress.command
             else:
                 self._owed.pop(progress.request_id, None)
             self.behind.data_received(progress.data)
-
-    def _reach(self, reached: Reached) -> None:
-        seen = {"bytes_seen": reached.bytes_seen, "named_at": reached.named_at}
-        hits = self._fires(reached.phase, command=reached.command, **seen)
-        if hits:
-            self._owed.setdefault(reached.request_id, []).extend(hits)
-            self._act(hits)
 
     # Replies.
 

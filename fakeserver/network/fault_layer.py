@@ -137,22 +137,18 @@ def _walk(data: bytes, marks: Sequence[_Mark], registry: FaultRegistry, pace: Pa
             yield mark.end
             return
         assert mark.hit is not None
-        effects = mark.hit.effects
-        if not _was_done(mark.hit):
+        effects, phase = mark.hit.effects, mark.hit.fault.phase
+        # Faults of earlier phases have delayed the request already.
+        if phase in {FaultPhase.BEFORE_REPLY, FaultPhase.REPLY}:
             seconds = wait_of(effects, registry)
             if seconds:
                 yield Wait(seconds)
         if effects.garbage is not None:
             yield from pace.steps(registry.random_bytes(effects.garbage))
-            if mark.hit.fault.phase is FaultPhase.REPLY:
+            if phase is FaultPhase.REPLY:
                 data = data[:sent]  # the garbage stands in place of the rest
         pace = pace.with_effects(effects)
     yield from pace.steps(data[sent:])
-
-
-def _was_done(hit: Hit) -> bool:
-    """Whether a fault has delayed the request already."""
-    return hit.fault.phase not in {FaultPhase.BEFORE_REPLY, FaultPhase.REPLY}
 
 
 _NO_PACE: Final = Pace()

@@ -146,11 +146,14 @@ class FaultRegistry:
         """Return the faults that fire at a phase, and count them."""
         if phase not in self.phases:
             return []
-        hits = [
-            Hit(entry.fault, entry.fault.byte if phase is FaultPhase.REPLY else 0)
-            for entry in self._entries.values()
-            if entry.fault.phase is phase and self._fires(entry, place, now)
-        ]
+        hits = []
+        for entry in self._entries.values():
+            fault = entry.fault
+            if fault.phase is not phase or entry.count.is_over(now) or not _is_meant(fault, place):
+                continue
+            if entry.count.chooses(self._rngs[fault.id].random):
+                entry.count.hits += 1
+                hits.append(Hit(fault, fault.byte if phase is FaultPhase.REPLY else 0))
         if any(entry.count.is_over(now) for entry in self._entries.values()):
             self._settle(now)
         return hits
@@ -162,15 +165,6 @@ class FaultRegistry:
     def random(self) -> float:
         """Return a random number for jitter."""
         return self._dice.random()
-
-    def _fires(self, entry: _Entry, place: FaultPlace, now: float) -> bool:
-        fault = entry.fault
-        if entry.count.is_over(now) or not _is_meant(fault, place):
-            return False
-        if not entry.count.chooses(self._rngs[fault.id].random):
-            return False
-        entry.count.hits += 1
-        return True
 
     def _settle(self, now: float) -> None:
         self.phases = frozenset(

@@ -55,7 +55,9 @@ class Requests:
     def __init__(self, *, greeted: bool = False, passed: bytes = b"") -> None:
         """Begin; `greeted`: the first hello is over; `passed` are bytes that the connection has already."""
         self._greeted = greeted
-        self._buffer = bytearray(_begun(passed))
+        while len(passed) >= HEADER_SIZE and HEADER_SIZE <= HEADER.unpack_from(passed)[0] <= len(passed):
+            passed = passed[HEADER.unpack_from(passed)[0] :]
+        self._buffer = bytearray(passed)  # those of the last request, where it is not complete
         self._passed = len(self._buffer)
         self._walk = self._requests()
 
@@ -151,10 +153,3 @@ class Requests:
         self._buffer.clear()
         self._passed = 0
         return Whole(data)
-
-
-def _begun(passed: bytes) -> bytes:
-    """Return the bytes of the last request, where it is not complete."""
-    while len(passed) >= HEADER_SIZE and HEADER_SIZE <= HEADER.unpack_from(passed)[0] <= len(passed):
-        passed = passed[HEADER.unpack_from(passed)[0] :]
-    return passed

@@ -41,13 +41,15 @@ def describe(request: RequestContext, now: float, utc: dt.datetime) -> dict[str,
     """Return a request as an operation of `currentOp`."""
     connection, node = request.connection, request.node
     elapsed = max(now - request.arrived, 0.0)
+    names = sorted(connection.identity.names)
+    users = {"effectiveUsers": [{"user": user, "db": db} for db, user in names]} if names else {}
     found = {
         "type": "op",
         "host": node.address,
         **_client(connection),
         "active": True,
         "currentOpTime": utc.isoformat(timespec="milliseconds") + "+00:00",
-        **_users(request),
+        **users,
         "threaded": True,
         "opid": operation_id(request),
     }
@@ -95,11 +97,6 @@ def _client(connection: ConnectionState) -> dict[str, Any]:
     if connection.metadata:
         found["clientMetadata"] = connection.metadata
     return found
-
-
-def _users(request: RequestContext) -> dict[str, Any]:
-    names = sorted(request.connection.identity.names)
-    return {"effectiveUsers": [{"user": user, "db": db} for db, user in names]} if names else {}
 
 
 def _namespace(request: RequestContext) -> str:

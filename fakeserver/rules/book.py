@@ -134,8 +134,11 @@ class RuleEntry:
     def described(self) -> str:
         """The name, and the conditions."""
         conditions = self.rule.document.get("when") or {}
-        stated = ", ".join(f"{name}: {_short(value)}" for name, value in conditions.items())
-        return f"{self.id} ({stated or 'every command'})"
+        stated = []
+        for name, value in conditions.items():
+            text = " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+            stated.append(f"{name}: {text if len(text) <= _WIDEST else f'{text[:_WIDEST]}…'}")
+        return f"{self.id} ({', '.join(stated) or 'every command'})"
 
     def document(self, now: float) -> dict[str, Any]:
         """Return the rule as a list of rules shows it."""
@@ -149,11 +152,6 @@ class RuleEntry:
         if self.unmet is not None:
             found["unmet"] = self.unmet
         return found
-
-
-def _short(value: Any) -> str:
-    text = " or ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…"
 
 
 # The requests that came closest to an expectation, for the text that says why it was not met.

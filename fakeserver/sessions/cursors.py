@@ -72,17 +72,16 @@ class Cursor:
             self.pending.extend(self.refill())
         count = len(self.pending) if limit is None else min(limit, len(self.pending))
         small = self.small or (count <= _FEW and surely_fit(islice(self.pending, count)))
-        batch = self._taken(count) if small else self._fitting(count)
+        if not small:
+            batch = self._fitting(count)
+        elif count == len(self.pending):
+            batch = list(self.pending)
+            self.pending.clear()
+        else:
+            batch = [self.pending.popleft() for _ in range(count)]
         if not self.pending and (limit is None or len(batch) < limit):
             self.ended = True
         return batch
-
-    def _taken(self, count: int) -> list[Document]:
-        if count == len(self.pending):
-            batch = list(self.pending)
-            self.pending.clear()
-            return batch
-        return [self.pending.popleft() for _ in range(count)]
 
     def _fitting(self, count: int) -> list[Document]:
         batch: list[Document] = []

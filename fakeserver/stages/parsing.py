@@ -231,7 +231,12 @@ class ValidateBody(Stage):
         assert command is not None
         db = command.get("$db")
         if type(db) is not str:
-            raise _bad_db(db, present="$db" in command)
+            if "$db" not in command:
+                raise CommandError(_NO_DB, "OP_MSG requests require a $db argument")
+            raise CommandError(
+                ErrorCode.TYPE_MISMATCH,
+                f"BSON field '$db' is the wrong type '{type_name(db)}', expected type 'string'",
+            )
         request.db = db
         _check_sequences(request)
         if "proxyTest" in command and request.node.parameters["enableTestCommands"]:
@@ -288,15 +293,6 @@ def _checking(checks: Checks, whole: Enter, *, prefers: bool, gossips: bool) -> 
         return PASS
 
     return enter
-
-
-def _bad_db(db: Any, *, present: bool) -> CommandError:
-    if not present:
-        return CommandError(_NO_DB, "OP_MSG requests require a $db argument")
-    return CommandError(
-        ErrorCode.TYPE_MISMATCH,
-        f"BSON field '$db' is the wrong type '{type_name(db)}', expected type 'string'",
-    )
 
 
 def _check_sequences(request: RequestContext) -> None:

@@ -140,7 +140,11 @@ class LargeReplies(Stage):
 
     def leave(self, request: RequestContext, _outcome: Outcome, _now: float) -> None:
         response = request.response
-        if response.failure is not None or response.body is None or not _holds_many(response.body):
+        if response.failure is not None or response.body is None:
+            return
+        held = response.body.get("cursor", response.body)
+        values = held.get("firstBatch") or held.get("nextBatch") or held.get("values") or ()
+        if len(values) <= _MANY:
             return
         try:
             response.encoded_body = in_steps(encode_in_steps(response.render()))
@@ -148,12 +152,6 @@ class LargeReplies(Stage):
             response.failure = error.without_frames()
         except (BSONError, OverflowError, TypeError, ValueError):
             return  # the connection's own encoding will fail likewise, and answers with the reason
-
-
-def _holds_many(body: dict[str, Any]) -> bool:
-    held = body.get("cursor", body)
-    values = held.get("firstBatch") or held.get("nextBatch") or held.get("values") or ()
-    return len(values) > _MANY
 
 
 _SLOW_QUERY: Final = 51803
