@@ -10,6 +10,7 @@ from fakeserver.storage.expressions import scripted
 from fakeserver.storage.expressions.arithmetic_operators import deviation, divide, extreme, total
 from fakeserver.storage.expressions.array_operators import merge_objects, unique
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.forms import null_if_missing
 from fakeserver.storage.expressions.quantiles import NAMES as QUANTILES
 from fakeserver.storage.expressions.quantiles import compile_quantile
 from fakeserver.storage.values.limits import Budget, too_much
@@ -114,7 +115,7 @@ def _counted(operator: str, argument: Any, scope: Scope) -> Accumulator:
 
     def summarize(values: Values, first: Frame | None) -> Any:
         number = _number(count(scope.frame({}) if first is None else first))
-        return take([_null(value) for value in values], number, fold)
+        return take([null_if_missing(value) for value in values], number, fold)
 
     return Accumulator(source, summarize)
 
@@ -158,7 +159,7 @@ def _picked(operator: str, argument: Any, scope: Scope) -> Accumulator:
     within = {f"document.{name}": direction for name, direction in sort.items()}
 
     def source(frame: Frame) -> Any:
-        return {"document": frame["ROOT"], "value": _null(output(frame))}
+        return {"document": frame["ROOT"], "value": null_if_missing(output(frame))}
 
     def summarize(values: Values, first: Frame | None) -> Any:
         found = [each["value"] for each in sort_documents(list(values), within, scope.fold)]
@@ -181,10 +182,6 @@ _NOT_AN_OBJECT: Final = {"$firstN": 5787801, "$lastN": 5787801, "$minN": 5787900
 
 
 # One value of many.
-
-
-def _null(value: Any) -> Any:
-    return None if value is MISSING else value
 
 
 def _mean(values: Values) -> Any:
@@ -215,20 +212,16 @@ def _bounded(operator: str, values: Values) -> list[Any]:
 
 def _concatenated(operator: str, values: Values) -> list[Any]:
     budget, found = Budget(too_much(operator)), []
-    for array in _arrays(operator, values):
-        budget.hold(array)
-        found.extend(array)
-    return found
-
-
-def _arrays(operator: str, values: Values) -> list[list[Any]]:
-    found = _present(values)
-    for value in paced(found):
+    arrays = _present(values)
+    for value in paced(arrays):
         if not isinstance(value, list):
             raise CommandError(
                 ErrorCode.TYPE_MISMATCH,
                 f"{operator} requires array inputs, but input {show(value)} is of type {type_name(value)}",
             )
+    for array in arrays:
+        budget.hold(array)
+        found.extend(array)
     return found
 
 
@@ -243,8 +236,8 @@ _ACCUMULATORS: Final[dict[str, Callable[[Values, Any], Any]]] = {
     "$avg": lambda values, _fold: _mean(values),
     "$min": lambda values, fold: extreme(values, -1, fold),
     "$max": lambda values, fold: extreme(values, 1, fold),
-    "$first": lambda values, _fold: _null(values[0]) if values else None,
-    "$last": lambda values, _fold: _null(values[-1]) if values else None,
+    "$first": lambda values, _fold: null_if_missing(values[0]) if values else None,
+    "$last": lambda values, _fold: null_if_missing(values[-1]) if values else None,
     "$push": lambda values, _fold: _bounded("$push", values),
     "$addToSet": lambda values, fold: _bounded("$addToSet", unique(_present(values), fold)),
     "$mergeObjects": lambda values, _fold: merge_objects(*_present(values), None),

@@ -321,8 +321,9 @@ def _pow(base: Any, exponent: Any) -> Any:
     if isinstance(base, Decimal128) or isinstance(exponent, Decimal128):
         return exactly.rounded(exactly.power(to_decimal(base), to_decimal(exponent)))
     if isinstance(base, int) and isinstance(exponent, int):
-        if base in (-1, 0, 1):
-            return like(_small_power(int(base), exponent), base, exponent)
+        if base in (-1, 0, 1):  # the same for all odd exponents, and for all even ones but 0
+            power = 2 - exponent % 2 if exponent else 0
+            return like(int(base) ** power, base, exponent)
         if 0 <= exponent < _BITS:
             return _arithmetic(operator.pow, base, exponent)
     return _real_power(base, exponent)
@@ -330,13 +331,6 @@ def _pow(base: Any, exponent: Any) -> Any:
 
 _BITS: Final = 64
 """The least exponent with which no integer but those of `_small_power` has a power that is a long."""
-
-
-def _small_power(base: int, exponent: int) -> int:
-    """Return a power of -1, 0 or 1, which is the same for all even and for all odd exponents."""
-    if exponent == 0:
-        return 1
-    return base if exponent % 2 else base * base
 
 
 def _real_power(base: float, exponent: float) -> float:
@@ -470,15 +464,11 @@ class _Bounds(NamedTuple):
         if self.least < number < self.most or (self.closed and number in (self.least, self.most)):
             return
         left, right = "[]" if self.closed else "()"
+        shown = f"{number:g}" if isinstance(number, float) else str(number)
         raise CommandError(
             _OUT_OF_BOUNDS,
-            f"cannot apply {name} to {_shown(number)}, value must in"
-            f" {left}{self.least:g},{self.most:g}{right}",
+            f"cannot apply {name} to {shown}, value must in {left}{self.least:g},{self.most:g}{right}",
         )
-
-
-def _shown(number: Any) -> str:
-    return f"{number:g}" if isinstance(number, float) else str(number)
 
 
 _FINITE = _Bounds(-_INFINITE, _INFINITE, closed=False)

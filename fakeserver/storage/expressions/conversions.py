@@ -287,7 +287,9 @@ def convert(value: Any, target: str, manner: Manner) -> Any:
         return _of_binary(value, target, manner)
     if target == "binData":
         return _to_binary(value, manner)
-    if manner.base is not None and _has_base(source, target):
+    # What has a base is a number that is written, or read, as a text.
+    has_base = source in _NUMBERS if target == "string" else source == "string" and target in _NUMBERS
+    if manner.base is not None and has_base:
         return _with_base(value, target, manner.base)
     conversion = CONVERSIONS.get(target)
     if conversion is None:
@@ -541,10 +543,6 @@ def _wanted_format(manner: Manner, source: str, target: str) -> str:
 BASES: Final = {2: "b", 8: "o", 10: "d", 16: "X"}
 _DIGITS: Final = {2: "01", 8: "0-7", 10: "0-9", 16: "0-9A-Fa-f"}
 _NUMBERS: Final = frozenset({"int", "long", "double", "decimal"})
-
-
-def _has_base(source: Any, target: str) -> bool:
-    return (source in _NUMBERS and target == "string") or (source == "string" and target in _NUMBERS)
 
 
 def _with_base(value: Any, target: str, base: int) -> Any:

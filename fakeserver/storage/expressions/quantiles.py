@@ -85,13 +85,9 @@ def percentiles(values: Sequence[Any], wanted: Sequence[float]) -> list[float | 
     numbers = sorted(float(exact(value)) for value in paced(values) if is_number(value) and not is_nan(value))
     if not numbers:
         return [None] * len(wanted)
-    return [numbers[_rank(len(numbers), probability)] for probability in wanted]
-
-
-def _rank(count: int, probability: float) -> int:
-    if probability >= 1:
-        return count - 1
-    return max(math.ceil(count * probability) - 1, 0)
+    last = len(numbers) - 1
+    ranks = [min(max(math.ceil(len(numbers) * each) - 1, 0), last) for each in wanted]
+    return [numbers[rank] for rank in ranks]
 
 
 def _probabilities(argument: Any, scope: Scope, compile_operand: Compile) -> tuple[float, ...]:

@@ -249,7 +249,9 @@ def _bits(matches: Callable[[int, int], bool], name: str) -> Compile:
         mask = _mask(argument, name)
 
         def test(value: Any) -> bool:
-            bits = _bits_of(value)
+            if isinstance(value, bytes | Binary):
+                return matches(_bits_of_binary(value), mask)
+            bits = whole(value) if not_an_integer(value) is None else None
             return bits is not None and matches(bits, mask)
 
         return test
@@ -293,12 +295,6 @@ def _bit_position(index: int, value: Any) -> int:
     if position < 0:
         raise _bad(f"bit positions must be >= 0 but got: {shown}")
     return position
-
-
-def _bits_of(value: Any) -> int | None:
-    if isinstance(value, bytes | Binary):
-        return _bits_of_binary(value)
-    return whole(value) if not_an_integer(value) is None else None
 
 
 def _bits_of_binary(value: bytes) -> int:

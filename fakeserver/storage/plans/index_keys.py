@@ -140,7 +140,8 @@ class KeyMaker:
         if not self._ordered and not self.spec.unique:
             # Text and geographic indexes do not order documents here: one key, the same for all.
             needed = self._placed or (self._paths if self.spec.sparse else ())
-            if needed and not any(_holds(document, path) for path in needed):
+            held = (value for path in needed for value in read(document, path))
+            if needed and all(value is MISSING for value in held):
                 return []
             return [(MISSING,) * len(self._paths)]
         try:
@@ -165,10 +166,6 @@ class KeyMaker:
     def part(self, part: Key, number: int) -> Any:
         """Return a part of a key as it stands in the field of this number, which may descend."""
         return Descending(part) if self._signs[number] < 0 else part
-
-
-def _holds(document: Document, path: tuple[str, ...]) -> bool:
-    return any(value is not MISSING for value in read(document, path))
 
 
 def _refuse_arrays(value: Any, path: tuple[str, ...]) -> None:

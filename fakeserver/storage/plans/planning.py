@@ -474,7 +474,11 @@ def ends_with_last(wanted: Query, indexes: Iterable[IndexSpec], found: int) -> b
     """
     if found and _is_id_lookup(wanted):
         return True
-    return found > 0 and found == wanted.limit and _in_order_of_an_index(wanted.sort, indexes)
+    if not found or found != wanted.limit:
+        return False
+    # No sort is left to do, because there is none or an index has that order.
+    sort = wanted.sort
+    return not sort or "$natural" in sort or any(_has_order(index.key, sort) for index in indexes)
 
 
 def _is_id_lookup(wanted: Query) -> bool:
@@ -482,13 +486,6 @@ def _is_id_lookup(wanted: Query) -> bool:
         return False
     condition = wanted.filter["_id"]
     return not is_operators(condition) or list(condition) == ["$eq"]
-
-
-def _in_order_of_an_index(sort: Mapping[str, Any] | None, indexes: Iterable[IndexSpec]) -> bool:
-    """Return whether no sort is left to do, because there is none or an index has that order."""
-    if not sort or "$natural" in sort:
-        return True
-    return any(_has_order(index.key, sort) for index in indexes)
 
 
 def _has_order(key: Mapping[str, Any], sort: Mapping[str, Any]) -> bool:

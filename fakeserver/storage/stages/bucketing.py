@@ -59,21 +59,15 @@ def compile_group(argument: Any, scope: Scope) -> Callable[[list[Document]], lis
     if "_id" not in argument:
         raise CommandError(15955, "a group specification must include an _id")
     key = compile_expression(argument["_id"], scope)
-    _check_group_key(argument["_id"])
+    fields = as_mapping(argument["_id"]) if is_object(argument["_id"]) else {}
+    reads_as_projection = not next(iter(fields), "").startswith("$")
+    if reads_as_projection and any(is_number(each) or isinstance(each, bool) for each in fields.values()):
+        raise CommandError(17390, "$group does not support inclusion-style expressions")
     return _grouping(
         key,
         {name: compile_field(name, spec, scope) for name, spec in argument.items() if name != "_id"},
         scope,
     )
-
-
-def _check_group_key(key: Any) -> None:
-    """Refuse a key that reads like an inclusion. Raises `CommandError` 17390."""
-    fields = as_mapping(key) if is_object(key) else {}
-    if not next(iter(fields), "").startswith("$"):
-        for value in fields.values():
-            if is_number(value) or isinstance(value, bool):
-                raise CommandError(17390, "$group does not support inclusion-style expressions")
 
 
 def _grouping(
@@ -117,13 +111,13 @@ def pushed_down(run: PipelineStage, *, handed_on: bool) -> PipelineStage:
             if code is None:
                 raise
             raise CommandError(code, error.message) from None
-        return [_handed_on(each) for each in interruptible(groups)] if handed_on else groups
+        if not handed_on:
+            return groups
+        return [
+            {name: _within_object(value) for name, value in group.items()} for group in interruptible(groups)
+        ]
 
     return grouped
-
-
-def _handed_on(group: Document) -> Document:
-    return {name: _within_object(value) for name, value in group.items()}
 
 
 def _within_object(value: Any) -> Any:
@@ -181,7 +175,13 @@ class _Buckets:
         if "output" not in argument:
             self.read_output(_COUNT)
         if self.default is not MISSING:
-            self._check_default()
+            lowest, highest = (order(self.boundaries[at], scope.fold) for at in (0, -1))
+            if lowest <= order(self.default, scope.fold) < highest:
+                raise CommandError(
+                    40199,
+                    "The $bucket 'default' field must be less than the lowest boundary or greater than or"
+                    " equal to the highest boundary.",
+                )
 
     def read_group_by(self, value: Any) -> None:
         """Take what documents are gathered by: a path or an expression."""
@@ -232,15 +232,6 @@ class _Buckets:
         if not is_constant(value, _LATE if not release or release >= WIRE_82 else ()):
             raise CommandError(code, f"The $bucket '{name}' field must be a constant expression")
         return compile_expression(value, self._scope)(self._scope.frame({}))
-
-    def _check_default(self) -> None:
-        lowest, highest = (order(self.boundaries[at], self._scope.fold) for at in (0, -1))
-        if lowest <= order(self.default, self._scope.fold) < highest:
-            raise CommandError(
-                40199,
-                "The $bucket 'default' field must be less than the lowest boundary or greater than or equal"
-                " to the highest boundary.",
-            )
 
 
 _BUCKET_OPTIONS: Final[dict[str, Callable[[_Buckets, Any], None]]] = {

@@ -67,8 +67,11 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
     distance_field, location_field = (
         _path(argument[name]) if name in argument else None for name in ("distanceField", "includeLocs")
     )
-    if "key" in argument:
-        _check_key(argument["key"])
+    if "key" in argument and len(stage_path(argument["key"])) > _LONGEST_KEY:
+        raise CommandError(
+            _KEY_TOO_DEEP,
+            f"key field path must have at most {_LONGEST_KEY} components to be searched by $geoNear",
+        )
     metadata = scope.metadata
 
     def run(documents: list[Document]) -> list[Document]:
@@ -162,14 +165,6 @@ def _path(value: str) -> tuple[str, ...]:
     if len(parts) > _LONGEST_PATH:
         raise CommandError(_PATH_TOO_DEEP, "FieldPath concat would be too long")
     return parts
-
-
-def _check_key(value: str) -> None:
-    if len(stage_path(value)) > _LONGEST_KEY:
-        raise CommandError(
-            _KEY_TOO_DEEP,
-            f"key field path must have at most {_LONGEST_KEY} components to be searched by $geoNear",
-        )
 
 
 def _is_fixed(argument: dict[str, Any], scope: Scope) -> bool:

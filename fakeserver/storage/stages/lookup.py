@@ -116,16 +116,13 @@ class Others:
         """Return where those stand that have one of these keys at a path, in their order."""
         table = self._tables.get(path)
         if table is None:
-            table = self._tables[path] = self._table(path)
+            table = {}
+            for index, document in enumerate(interruptible(self.documents)):
+                for key in equals_of(document, path, self._scope):
+                    table.setdefault(key, []).append(index)
+            self._tables[path] = table
         found = [indexes for key in keys if (indexes := table.get(key)) is not None]
         return found[0] if len(found) == 1 else sorted({index for indexes in found for index in indexes})
-
-    def _table(self, path: str) -> dict[Any, list[int]]:
-        table: dict[Any, list[int]] = {}
-        for index, document in enumerate(interruptible(self.documents)):
-            for key in equals_of(document, path, self._scope):
-                table.setdefault(key, []).append(index)
-        return table
 
 
 class _Walk:
@@ -263,15 +260,14 @@ def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipelin
         if not documents:
             return []
         join = _Join(argument, scope, inner)
-        return [_with(document, target, join.found(document)) for document in interruptible(documents)]
+        joined = []
+        for document in interruptible(documents):
+            changed = dict(document)
+            set_nested(changed, target, join.found(document))
+            joined.append(changed)
+        return joined
 
     return run
-
-
-def _with(document: Document, target: tuple[str, ...], found: list[Document]) -> Document:
-    changed = dict(document)
-    set_nested(changed, target, found)
-    return changed
 
 
 class _Inner:

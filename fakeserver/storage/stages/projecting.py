@@ -356,7 +356,10 @@ def compile_projection(
 
     def project(document: Document) -> Document:
         seen = include(document, tree) if projection.including else exclude(document, tree)
-        _compute(document, seen, projection, scope)
+        if projection.computed:
+            frame = scope.frame(document)
+            for parts, evaluate in projection.computed:
+                set_computed(seen, parts, evaluate(frame), removing=True)
         if projection.positional is not None:
             seen = _keep_matched(document, seen, projection.positional, query or {}, scope)
         for parts, bounds in projection.slices:
@@ -364,15 +367,6 @@ def compile_projection(
         return seen
 
     return project
-
-
-def _compute(document: Document, seen: Document, projection: Projection, scope: Scope) -> None:
-    if not projection.computed:
-        return
-    frame = scope.frame(document)
-    for parts, evaluate in projection.computed:
-        value = evaluate(frame)
-        set_computed(seen, parts, value, removing=True)
 
 
 def _keep_matched(

@@ -26,6 +26,7 @@ from fakeserver.storage.expressions.arithmetic_operators import (
     total,
 )
 from fakeserver.storage.expressions.compiler import compile_expression
+from fakeserver.storage.expressions.forms import null_if_missing
 from fakeserver.storage.expressions.functions import constant, nullish
 from fakeserver.storage.stages.window_bounds import UNBOUNDED, WHOLE, Bounds, Partition, parse_bounds
 from fakeserver.storage.values import calendar
@@ -94,7 +95,9 @@ def ranks(partition: Partition, *, dense: bool, fold: Fold | None) -> list[Any]:
 def shifted(values: Values, by: int, default: Any) -> list[Any]:
     """Return for each document the value that is `by` positions further on."""
     count = len(values)
-    return [_null(values[index + by]) if 0 <= index + by < count else default for index in range(count)]
+    return [
+        null_if_missing(values[index + by]) if 0 <= index + by < count else default for index in range(count)
+    ]
 
 
 # Slopes and areas.
@@ -334,10 +337,6 @@ def scaled(values: Values, window: slice, value: Any, least: Any, most: Any) -> 
 
 def _wrong_type(message: str) -> CommandError:
     return CommandError(ErrorCode.TYPE_MISMATCH, message)
-
-
-def _null(value: Any) -> Any:
-    return None if value is MISSING else value
 
 
 _WINDOW: Final = "window"

@@ -74,7 +74,6 @@ from fakeserver.waiting.interrupts import check_for_interrupt, in_one_turn, inte
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-    from fakeserver.storage.plans.bounds import Interval
     from fakeserver.storage.plans.planning import Plan
     from fakeserver.storage.port.engine import Accept, Capped, IndexSpec, Namespace, Update
     from fakeserver.storage.values.metadata import QueryMetadata
@@ -98,8 +97,13 @@ class MemoryEngine:
             collection = self._ensure(ns)
         kept = document if type(document) is Stored else stored(copy_value(document))
         self._add(ns, collection, kept, accept)
-        if collection.capped is not None:
-            self._make_room(collection, collection.capped)
+        capped = collection.capped
+        # The oldest make room; the newest stays, whatever its size.
+        while capped is not None and len(collection.documents) > 1:
+            too_many = capped.max and len(collection.documents) > capped.max
+            if collection.size <= capped.size and not too_many:
+                break
+            collection.discard(*next(iter(collection.items())))
         return kept
 
     def find(self, ns: Namespace, query: Query) -> list[Document]:
@@ -510,12 +514,6 @@ class MemoryEngine:
             raise
         return UpdateResult(0, 0, document["_id"], upserted=True, images=(Changed(None, document),))
 
-    def _make_room(self, collection: CollectionState, capped: Capped) -> None:
-        while collection.size > capped.size or (capped.max and len(collection.documents) > capped.max):
-            if len(collection.documents) == 1:
-                return
-            collection.discard(*next(iter(collection.items())))
-
 
 # The update of one document: of a long one in turns, while others may change it.
 
@@ -630,15 +628,13 @@ def _ends(plan: Plan) -> tuple[tuple[Document, bool], tuple[Document, bool]]:
     for number, (name, kind) in enumerate(plan.spec.key.items()):
         down = ((sign_of(kind) or 1) < 0) != plan.backwards
         allowed = plan.bounds[number] if number < len(plan.bounds) else None
-        low, high, low_included, high_included = _edges(allowed)
+        low: Any = MinKey()
+        high: Any = MaxKey()
+        low_included = high_included = True
+        if allowed:
+            low, high = (end.value if isinstance(end, End) else end for end in allowed[0].ends)
+            low_included, high_included = allowed[0].low_included, allowed[0].high_included
         begin[name], end[name] = (high, low) if down else (low, high)
         for side, each in enumerate((high_included, low_included) if down else (low_included, high_included)):
             included[side] = included[side] and each
     return (begin, included[0]), (end, included[1])
-
-
-def _edges(allowed: Sequence[Interval] | None) -> tuple[Any, Any, bool, bool]:
-    if not allowed:
-        return MinKey(), MaxKey(), True, True
-    low, high = (end.value if isinstance(end, End) else end for end in allowed[0].ends)
-    return low, high, allowed[0].low_included, allowed[0].high_included

@@ -199,7 +199,11 @@ class OperatorUpdate:
                     for each in ((argument, path) if name == "$rename" else (path,))
                 ]
             )
-            places = [_path_order(path) for _name, path, _argument in paced(self.steps)]
+            places = []
+            for _name, path, _argument in paced(self.steps):
+                # Positions in an array come by their number, and before names.
+                parts = ((part, array_index(part)) for part in split(path))
+                places.append([(1, 0, part) if at is None else (0, at, "") for part, at in parts])
             by_place = sorted_at_leisure(list(range(len(places))), key=places.__getitem__)
             self.steps = [self.steps[number] for number in paced(by_place)]
         self._refuse_other_filters(change)
@@ -223,18 +227,15 @@ class OperatorUpdate:
             if name not in used:
                 raise unused_filter(name, change)
 
-    def _with_fields_set(self, document: Document) -> Document:
-        changed = dict(document)
-        for _name, path, argument in paced(self.steps):
-            changed[path] = copied_at_leisure(argument)
-        self.touched = tuple([("$set", (path,)) for _name, path, _argument in self.steps])
-        return changed
-
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the document with each operator applied."""
         if self._only_sets and "_id" in document:
-            return self._with_same_id(document, self._with_fields_set(document))
-        changed: Document = copied_at_leisure(document)
+            changed = dict(document)
+            for _name, path, argument in paced(self.steps):
+                changed[path] = copied_at_leisure(argument)
+            self.touched = tuple([("$set", (path,)) for _name, path, _argument in self.steps])
+            return self._with_same_id(document, changed)
+        changed = copied_at_leisure(document)
         touched: list[tuple[str, tuple[str, ...]]] = []
         for name, path, argument in paced(self.steps):
             if name == "$setOnInsert" and not inserting:
@@ -374,11 +375,6 @@ def _check_rename(path: str, target: Any) -> None:
             raise WriteError(
                 ErrorCode.BAD_VALUE, f"The {what} field for $rename may not be dynamic: {dotted}"
             )
-
-
-def _path_order(path: str) -> list[tuple[int, int, str]]:
-    indexes = ((part, array_index(part)) for part in split(path))
-    return [(1, 0, part) if index is None else (0, index, "") for part, index in indexes]
 
 
 def _refuse_conflicts(paths: list[str]) -> None:

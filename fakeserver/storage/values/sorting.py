@@ -143,17 +143,17 @@ class Sorted(dict[str, Any]):
         self.key = key
 
 
-def _field_of(items: list[Any], parts: tuple[str, ...], direction: Any, fold: Fold | None) -> _Column:
-    """Return what elements are sorted by at a path, on which no array is entered."""
-    values = (nested(item, parts) for item in paced(items))
-    keys = [order_at_leisure(None if value is MISSING else value, fold) for value in values]
-    return _Column(keys, whole(direction) == -1)
-
-
 def sort_values(items: list[Any], by: Any, fold: Fold | None = None) -> list[Any]:
     """Return an array's elements in order: by value (1 or -1) or by their fields, arrays as they stand."""
     if is_object(by):
-        return _in_order(items, [_field_of(items, split(name), way, fold) for name, way in by.items()])
+        columns = []
+        for name, way in by.items():
+            # No array is entered on the way to what an element is sorted by.
+            parts = split(name)
+            values = [nested(item, parts) for item in paced(items)]
+            keys = [order_at_leisure(None if value is MISSING else value, fold) for value in values]
+            columns.append(_Column(keys, whole(way) == -1))
+        return _in_order(items, columns)
     keys = [order_at_leisure(item, fold) for item in paced(items)]
     indexes = sorted_at_leisure(list(range(len(items))), keys.__getitem__, reverse=whole(by) == -1)
     return [items[index] for index in paced(indexes)]
