@@ -205,7 +205,12 @@ class Child:
         except ValueError:
             self.lose(f"the adapter wrote a line of more than {_LINE_MAX >> 20} MiB")
         else:
-            await self._bury()
+            # It soon ends after its output, or is made to.
+            await asyncio.wait({self._listening}, timeout=_BURY_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BURY_SECONDS):
+                    await self._process.wait()
+            self.lose(self._end.removeprefix(": ") or "the adapter closed its standard output")
 
     def _take(self, line: bytes) -> None:
         if self.dialogue is not None:
@@ -239,14 +244,6 @@ class Child:
             )
         return self._offset.instant(said.at, received=now)
 
-    async def _bury(self) -> None:
-        """Say how the process ended, which it does soon after its output, or is made to."""
-        await asyncio.wait({self._listening}, timeout=_BURY_SECONDS)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_BURY_SECONDS):
-                await self._process.wait()
-        self.lose(self._end.removeprefix(": ") or "the adapter closed its standard output")
-
     @property
     def _end(self) -> str:
         """How the process ended, if it has: `: …`."""
@@ -271,6 +268,13 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
+
+
+async def introduced(command: str) -> Hello:
+    """Return what an adapter says of itself; it is run once for that. Raises `AdapterLost`."""
+    child = await Child.start(command)
+    await child.aclose()
+    return child.hello
 
 
 def why_not_started(error: Exception) -> str:

@@ -19,7 +19,7 @@ from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS, SDAM_EVEN
 from mongowire.documents.errors import did_you_mean, dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 KINDS: Final = (*COMMAND_EVENTS, *POOL_EVENTS, *SDAM_EVENTS, "serverOpeningEvent", "serverClosedEvent")
 """The kinds of events, beside log messages and spans."""
@@ -205,7 +205,9 @@ def flaw_of(document: Mapping[str, Any]) -> str:
     if "callback" in document:
         return _named("callback", _first("callback", document))
     given = [part for part in ANSWERS if part in document]
-    about = f"answer to request {_plain(document['id'])}" if "id" in document else "answer"
+    number = document.get("id")
+    number = next(iter(number.values()), number) if isinstance(number, dict) else number
+    about = f"answer to request {number}" if "id" in document else "answer"
     if len(given) == 1:
         return _named(about, _first("answer", document))
     if "id" not in document:
@@ -244,18 +246,13 @@ def _first(
         steps, value = tuple(error.instance_path), instance
         for step in steps:
             value = value[step]
-        said = _said(error, value, _part(name, error.schema_path[:-1]))
+        part: Any = _FIELDS[name] if name in _FIELDS else _SCHEMAS[name]
+        for step in error.schema_path[:-1]:
+            part = part[step]
+        said = _said(error, value, part if isinstance(part, dict) else {})
         place = dotted((*path, *steps[len(within) :]))
         return f"{place}: {said}" if place else said
     return ""
-
-
-def _part(name: str, path: Iterable[str | int]) -> Mapping[str, Any]:
-    """Return the part of a schema at the end of a path."""
-    part: Any = _FIELDS[name] if name in _FIELDS else _SCHEMAS[name]
-    for step in path:
-        part = part[step]
-    return part if isinstance(part, dict) else {}
 
 
 def _said(error: jsonschema_rs.ValidationError, value: Any, part: Mapping[str, Any]) -> str:
@@ -283,13 +280,14 @@ def _value(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
 
 
-def _plain(value: Any) -> Any:
-    return next(iter(value.values()), value) if isinstance(value, dict) else value
-
-
 def flaw_of_values(document: Any, path: tuple[str | int, ...] = ()) -> str:
     """Return where extended JSON is not as it has to be; empty where all of it is."""
-    for step, value in _members(document):
+    members: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(document, dict):
+        members = document.items()
+    elif isinstance(document, list):
+        members = enumerate(document)
+    for step, value in members:
         if flaw := flaw_of_values(value, (*path, step)):
             return flaw
     if isinstance(document, dict) and any(name.startswith("$") for name in document):
@@ -298,10 +296,3 @@ def flaw_of_values(document: Any, path: tuple[str | int, ...] = ()) -> str:
         except Exception as error:  # noqa: BLE001 - extended JSON can be wrong in many ways
             return f"{dotted(path)}: {_value(document)} is no extended JSON: {error}"
     return ""
-
-
-def _members(document: Any) -> Iterator[tuple[str | int, Any]]:
-    if isinstance(document, dict):
-        yield from document.items()
-    elif isinstance(document, list):
-        yield from enumerate(document)

@@ -58,28 +58,21 @@ def drivers(texts: Iterable[str]) -> dict[str, DriverEntry]:
     """
     known: dict[str, DriverEntry] = {}
     for text in texts:
-        name, info = _of_this_package(text) if text in DRIVERS else cancelling.run(_introduced(text))
+        if text in DRIVERS:
+            version = f"{NAME} {VERSION}" if text == "reference" else f"PyMongo {metadata.version('pymongo')}"
+            name, info = text, replace(DRIVERS[text], version=version)
+        else:
+            from harness.adapters.child import introduced  # noqa: PLC0415 - most runs start no adapter
+
+            command = text.removeprefix(PREFIX).strip()
+            hello = cancelling.run(introduced(command))
+            editions = (hello.edition or EDITIONS[-1],)
+            name = hello.name
+            info = DriverEntry(editions, virtual_time=False, command=command, version=hello.driver)
         if known.get(name, info) != info or (info.command and name in DRIVERS):
             raise AdapterLost(f"the name '{name}' of the adapter '{text}' is another driver's")
         known[name] = info
     return known
-
-
-def _of_this_package(name: str) -> tuple[str, DriverEntry]:
-    if name == "reference":
-        return name, replace(DRIVERS[name], version=f"{NAME} {VERSION}")
-    return name, replace(DRIVERS[name], version=f"PyMongo {metadata.version('pymongo')}")
-
-
-async def _introduced(text: str) -> tuple[str, DriverEntry]:
-    from harness.adapters.child import Child  # noqa: PLC0415 - most runs start no adapter
-
-    command = text.removeprefix(PREFIX).strip()
-    child = await Child.start(command)
-    await child.aclose()
-    edition = child.hello.edition or EDITIONS[-1]
-    entry = DriverEntry((edition,), virtual_time=False, command=command, version=child.hello.driver)
-    return child.hello.name, entry
 
 
 def make_adapter(name: str, deployment: Deployment, *, edition: str) -> DriverAdapter:

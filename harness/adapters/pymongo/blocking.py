@@ -136,7 +136,11 @@ class Workers:
 
         A caller who is cancelled no longer waits; the call keeps its thread until it returns.
         """
-        worker = self._idle.pop() if self._idle else self._hire()
+        if not self._idle:
+            hired = _CallThread()
+            self._all.append(hired)
+            self._idle.append(hired)
+        worker = self._idle.pop()
         self._all_idle.clear()
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         worker.start(call, done, lambda: self._rest(worker))
@@ -156,11 +160,6 @@ class Workers:
             worker.end()
         self._all.clear()
         self._idle.clear()
-
-    def _hire(self) -> _CallThread:
-        worker = _CallThread()
-        self._all.append(worker)
-        return worker
 
     def _rest(self, worker: _CallThread) -> None:
         self._idle.append(worker)

@@ -116,7 +116,12 @@ class ReferenceAdapter:
     async def create_client(self, spec: ClientSpec) -> Handle:
         """Create a client that observes what `spec` asks for, and let it begin to connect."""
         events: list[Event] = []
-        logs, spans = self._listen(spec, events), self._trace(spec, events)
+        clock = self._deployment.clock
+
+        def deliver(kind: str, fields: dict[str, Any]) -> None:
+            events.append(Event(kind, fields, clock.now()))
+
+        logs, spans = LogCollector(spec.observe_logs, deliver), self._trace(spec, events)
         try:
             client = self._new_client(spec, events, spans)
             logs.client = client.topology.id
@@ -138,14 +143,6 @@ class ReferenceAdapter:
             lambda fields: events.append(Event(SPAN, fields, clock.now())),
             query_text_length=length if spec.observe_spans.get("enableCommandPayload") else 0,
         )
-
-    def _listen(self, spec: ClientSpec, events: list[Event]) -> LogCollector:
-        clock = self._deployment.clock
-
-        def deliver(kind: str, fields: dict[str, Any]) -> None:
-            events.append(Event(kind, fields, clock.now()))
-
-        return LogCollector(spec.observe_logs, deliver)
 
     async def create_pool(self, spec: PoolSpec) -> Handle:
         """Create a pool, with the clock, the network and the edition of a client."""

@@ -71,16 +71,9 @@ def create_pool(spec: PoolSpec, deployment: Deployment, edition: Edition) -> Poo
         if reaction(error, ServerDescription(address)).clear_pool:
             pool.clear(error)
 
-    ports = PoolPorts(clock, _handshake(options, deployment, edition), publish, on_error)
-    pool = Pool(options.seeds[0], pool_options(spec.options), ports)
-    return PoolHandle(pool, events)
-
-
-def _handshake(options: ClientOptions, deployment: Deployment, edition: Edition) -> Handshake:
-    """Return what connections to the server need."""
     network = deployment.network or TcpNetwork()
     credential = options.credential
-    return Handshake(
+    handshake = Handshake(
         network if options.tls is None else TlsNetwork(network, options.tls.context()),
         deployment.clock,
         edition,
@@ -88,6 +81,9 @@ def _handshake(options: ClientOptions, deployment: Deployment, edition: Edition)
         Metadata(options.app_name),
         authenticator=None if credential is None else Authenticator(credential, deployment.rng),
     )
+    ports = PoolPorts(clock, handshake, publish, on_error)
+    pool = Pool(options.seeds[0], pool_options(spec.options), ports)
+    return PoolHandle(pool, events)
 
 
 async def _ready(pool: Pool, _arguments: Mapping[str, Any]) -> None:

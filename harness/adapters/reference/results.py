@@ -115,19 +115,17 @@ def report(error: Exception) -> ErrorReport:
     if isinstance(error, ServerError):
         return _report_server(error)
     if isinstance(error, OperationTimeoutError):
-        return _report_timeout(error)
+        # What its cause says, and that it is a time-out.
+        uncaused = ErrorReport(error.message, is_client_error=True)
+        cause = uncaused if error.cause is None else report(error.cause)
+        labels = frozenset(error.labels)
+        return replace(
+            cause, message=error.message, is_timeout_error=True, labels=labels, address=error.address
+        )
     labels = frozenset(error.labels) if isinstance(error, DriverError) else frozenset[str]()
     type_name = type(error).__name__ if isinstance(error, PoolError) else None
     address = error.address if isinstance(error, DriverError) else None
     return ErrorReport(str(error), is_client_error=True, labels=labels, type=type_name, address=address)
-
-
-def _report_timeout(error: OperationTimeoutError) -> ErrorReport:
-    """Return what its cause says, and that it is a time-out."""
-    uncaused = ErrorReport(error.message, is_client_error=True)
-    cause = uncaused if error.cause is None else report(error.cause)
-    labels = frozenset(error.labels)
-    return replace(cause, message=error.message, is_timeout_error=True, labels=labels, address=error.address)
 
 
 def _report_server(error: ServerError) -> ErrorReport:

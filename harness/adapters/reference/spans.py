@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from driver.tracing.options import TracingOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     Deliver = Callable[[dict[str, Any]], None]
 
@@ -35,12 +35,19 @@ class _Collector(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         number = _id(span.context)
+        # As BSON: numbers have 64 bits, and a session's id is a document, not text.
+        words: dict[str, Any] = {
+            name: Int64(value) if type(value) is int else value
+            for name, value in (span.attributes or {}).items()
+        }
+        if "db.mongodb.lsid" in words:
+            words["db.mongodb.lsid"] = json_util.loads(words["db.mongodb.lsid"])
         self._deliver(
             {
                 "id": number,
                 "parent": None if span.parent is None else _id(span.parent),
                 "name": span.name,
-                "attributes": _in_the_words_of_the_format(span.attributes or {}),
+                "attributes": words,
                 "order": self._began.pop(number),
             }
         )
@@ -48,13 +55,3 @@ class _Collector(SpanProcessor):
 
 def _id(context: Any) -> int:
     return int(context.span_id)
-
-
-def _in_the_words_of_the_format(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as BSON: numbers have 64 bits, and a session's id is a document, not text."""
-    words: dict[str, Any] = {
-        name: Int64(value) if type(value) is int else value for name, value in attributes.items()
-    }
-    if "db.mongodb.lsid" in words:
-        words["db.mongodb.lsid"] = json_util.loads(words["db.mongodb.lsid"])
-    return words

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from harness.adapters.child import Child
+from harness.adapters.child import introduced
 from harness.adapters.registry import DRIVERS, EDITIONS, PREFIX, make_adapter
 from harness.running import cancelling
 
@@ -281,7 +281,9 @@ def driver_of(text: str, edition: str) -> SwarmDriver:
     if text in DRIVERS:
         entry = DRIVERS[text]
         return SwarmDriver(text, entry.editions, _features(text, entry, edition), entry.virtual_time)
-    return cancelling.run(_introduced(text.removeprefix(PREFIX).strip()))
+    command = text.removeprefix(PREFIX).strip()
+    hello = cancelling.run(introduced(command))
+    return SwarmDriver(hello.name, (hello.edition or EDITIONS[-1],), hello.features, command=command)
 
 
 def _features(name: str, entry: DriverEntry, edition: str) -> frozenset[Feature]:
@@ -291,10 +293,3 @@ def _features(name: str, entry: DriverEntry, edition: str) -> frozenset[Feature]
         return features
     nowhere: Any = None
     return make_adapter(name, nowhere, edition=edition or entry.editions[0]).features
-
-
-async def _introduced(command: str) -> SwarmDriver:
-    child = await Child.start(command)
-    await child.aclose()
-    hello = child.hello
-    return SwarmDriver(hello.name, (hello.edition or EDITIONS[-1],), hello.features, command=command)
