@@ -164,17 +164,10 @@ def _data_of(point: str) -> dict[str, Any]:
 
 def _fields(fields: Mapping[str, Argument]) -> dict[str, Any]:
     return {
-        name: {**_known(name, argument), "description": argument.sentence}
+        # With the names that it may hold.
+        name: {**(_NAMED.get(name) or argument.type.schema), "description": argument.sentence}
         for name, argument in fields.items()
     }
-
-
-def _known(name: str, argument: Argument) -> Mapping[str, Any]:
-    """Return the schema of a field, with the names that it may hold."""
-    if name in _NAMED:
-        return _NAMED[name]
-    schema: Mapping[str, Any] = argument.type.schema
-    return schema
 
 
 _CODE: Final[Mapping[str, Any]] = {"$ref": "#/definitions/errorCode"}

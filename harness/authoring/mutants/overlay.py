@@ -157,7 +157,11 @@ def _put_mark(body: list[ast.stmt], mark: LineMark, *, inside: bool = False) -> 
     """
     touched = [each for each in body if each.lineno <= mark.last and (each.end_lineno or 0) >= mark.first]
     if len(touched) == 1 and touched[0].lineno < mark.first:
-        inner = [each for each in _bodies(touched[0]) if _spans(each, mark)]
+        inner = [
+            each
+            for each in _bodies(touched[0])
+            if each[0].lineno <= mark.first and (each[-1].end_lineno or 0) >= mark.last
+        ]
         is_function = isinstance(touched[0], ast.FunctionDef | ast.AsyncFunctionDef)
         if len(inner) == 1:
             return _put_mark(inner[0], mark, inside=inside or is_function)
@@ -174,10 +178,6 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield found
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield part.body
-
-
-def _spans(body: Sequence[ast.stmt], mark: LineMark) -> bool:
-    return body[0].lineno <= mark.first and (body[-1].end_lineno or 0) >= mark.last
 
 
 class _Loader(SourceFileLoader):

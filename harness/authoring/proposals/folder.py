@@ -33,6 +33,7 @@ _OURS: Final = "pushbackd"
 """The key of our extensions of the unified test format."""
 
 _WIDTH: Final = 120
+_FATES: Final = ("wrong neighbour", "fate", "by")
 _PARTS: Final = (
     "[neighbours.md](neighbours.md) lists the wrong neighbours, [driver.patch](driver.patch) is the driver"
     " that obeys."
@@ -65,7 +66,7 @@ def _files(
         yield "specification.patch", placed(rule, specification)
     yield "driver.patch", driver_patch(proof.patch)
     yield "table.md", markdown(table)
-    yield "neighbours.md", _neighbours(proof)
+    yield "neighbours.md", _markdown_table(_FATES, _fates(proof))
     found = proof.deviation()
     for name, result in zip(("today.svg", "wanted.svg"), found or (), strict=False):
         yield name, svg(result.timeline, title=f"{result.id} ({name.partition('.')[0]})")
@@ -232,9 +233,8 @@ def _readme(proof: Proof, table: ObedienceTable, documents: Sequence[Marked], *,
     return "\n\n".join(parts) + "\n"
 
 
-def _neighbours(proof: Proof) -> str:
-    rows = [(each.neighbour.name, str(each.fate), _told(each)) for each in proof.tried]
-    return _markdown_table(("wrong neighbour", "fate", "by"), rows)
+def _fates(proof: Proof) -> list[tuple[str, str, str]]:
+    return [(each.neighbour.name, str(each.fate), _told(each)) for each in proof.tried]
 
 
 def _told(each: Tried) -> str:
@@ -252,10 +252,11 @@ _STYLE: Final = "blockquote { margin: .4rem 0; padding-left: 1rem; border-left: 
 def page(proof: Proof, table: ObedienceTable, documents: Sequence[Marked], *, created: str) -> str:
     """Return the page: the rule, what is sent today and what is wanted, who obeys, and the neighbours."""
     rule = proof.rule
+    pictures = zip(("What is sent today", "What is wanted"), proof.deviation() or (), strict=False)
     sections = [
         frame.section("The rule", *_of_rule(rule, documents)),
         frame.section("The proof", *_of_proof(proof)),
-        *_pictures(proof),
+        *(frame.section(title, *_picture(result)) for title, result in pictures),
         frame.section(
             "Who obeys today",
             frame.table(table.headings(), table.lines(), caption="Drivers and the rule", words=range(99)),
@@ -281,17 +282,10 @@ def _of_rule(rule: Rule, documents: Sequence[Marked]) -> Iterator[str]:
 def _of_proof(proof: Proof) -> Iterator[str]:
     yield f'<p><span class="seal {"good" if proof.holds else "bad"}">{escaped(proof.verdict())}</span></p>'
     yield from (frame.paragraph(each) for each in proof.stale)
-    rows = [(each.neighbour.name, str(each.fate), _told(each)) for each in proof.tried]
-    if rows:
-        yield frame.table(("wrong neighbour", "fate", "by"), rows, caption="Wrong neighbours", words=range(3))
+    if proof.tried:
+        yield frame.table(_FATES, _fates(proof), caption="Wrong neighbours", words=range(3))
     for each in proof.survivors:
         yield f"<h3>{escaped(each.neighbour.name)}</h3><pre>{escaped(each.neighbour.diff(proof.patch))}</pre>"
-
-
-def _pictures(proof: Proof) -> Iterator[str]:
-    found = proof.deviation()
-    for title, result in zip(("What is sent today", "What is wanted"), found or (), strict=False):
-        yield frame.section(title, *_picture(result))
 
 
 def _deviations(table: ObedienceTable) -> Iterator[str]:

@@ -362,16 +362,19 @@ def _negated(place: Place, test: ast.expr) -> Variant:
 
 def _clauses(place: Place, node: ast.BoolOp) -> Iterator[Variant]:
     joined = "and" if isinstance(node.op, ast.And) else "or"
-    for index, clause in enumerate(node.values):
+    for clause in node.values:
         if not place.is_new(clause):
             continue
         rest = [each for each in node.values if each is not clause]
         left: ast.expr = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
         name, advice = _without(place, clause, joined)
         yield Variant(name, place.with_(node, f"({ast.unparse(left)})"), advice)
+        opposite = f"not ({ast.unparse(clause)})"
+        if isinstance(clause, ast.UnaryOp) and isinstance(clause.op, ast.Not):
+            opposite = ast.unparse(clause.operand)
         yield Variant(
             f"where not `{place.text(clause)}`",
-            place.with_(clause, _bracketed(clause, index)),
+            place.with_(clause, f"({opposite})"),
             f"add a case in which `{place.text(clause)}` does not hold",
         )
     other = ast.Or() if joined == "and" else ast.And()
@@ -381,12 +384,6 @@ def _clauses(place: Place, node: ast.BoolOp) -> Iterator[Variant]:
         place.with_(node, f"({ast.unparse(ast.BoolOp(other, node.values))})"),
         "add a case in which only one of the conditions holds",
     )
-
-
-def _bracketed(clause: ast.expr, _index: int) -> str:
-    if isinstance(clause, ast.UnaryOp) and isinstance(clause.op, ast.Not):
-        return f"({ast.unparse(clause.operand)})"
-    return f"(not ({ast.unparse(clause)}))"
 
 
 def _without(place: Place, clause: ast.expr, joined: str) -> tuple[str, str]:

@@ -55,19 +55,17 @@ class Place:
             child: parent for parent in ast.walk(self.tree) for child in ast.iter_child_nodes(parent)
         }
         named = dict(_named(was))
+        # With the lines beside: a deletion leaves no line of its own.
+        near = {line + step for line in self._touched for step in (-1, 0, 1)}
         self.functions = [
             (named[name], function)
             for name, function in _named(self.tree)
-            if name in named and _on(function, self._with_neighbours())
+            if name in named and _on(function, near)
             if ast.dump(named[name]) != ast.dump(function)
         ]
         self._starts = [0]
         for line in self.after.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line.encode()))
-
-    def _with_neighbours(self) -> set[int]:
-        """Return the new lines and those beside: a deletion leaves no line of its own."""
-        return {line + step for line in self._touched for step in (-1, 0, 1)}
 
     def new(self) -> Iterator[ast.expr | ast.stmt]:
         """Yield what is new, statements and expressions, in the order of the file."""

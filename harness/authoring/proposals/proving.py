@@ -7,7 +7,7 @@ loaded, by the engine of the mutants.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -157,9 +157,8 @@ def prove(
     )
     load_modules(patch.after)
     wrong = neighbours(patch, _codes(items))
-    wanted, today = (
-        _mutant(name, patch if has_patch else None) for name, has_patch in (("", True), ("", False))
-    )
+    wanted = Mutant("", "driver", "", "", "", patch.changes, Location(path_of("driver")))
+    today = replace(wanted, changes=())
     run = _runs(items, settings, stops=False)
     both = (ReportedTrial(wanted, *run), ReportedTrial(today, *run))
     run_trials(both, jobs=jobs, on_end=lambda _: advance(1), stops=False)
@@ -225,11 +224,6 @@ def _stale(proof: Proof, tried: Mapping[str, Tried]) -> Iterator[str]:
             yield f"{each.location}: no neighbour is called '{each.name}'"
         elif tried[each.name].fate is Fate.FOUND:
             yield f"{each.location}: '{each.name}' does not survive: {tried[each.name].killer} finds it"
-
-
-def _mutant(name: str, patch: Patch | None) -> Mutant:
-    changes = () if patch is None else patch.changes
-    return Mutant(name, "driver", "", "", "", changes, Location(path_of("driver")))
 
 
 def _runs(items: Sequence[Item], settings: Settings, *, stops: bool) -> tuple[Sequence[str], Any]:

@@ -109,13 +109,12 @@ def _attempt(index: int, lists: Sequence[tuple[Sequence[JudgedAttempt], Timing]]
         element["on"] = "same" if same == {True} else "another"
     if all(previous.is_overloaded for previous in before):
         element["gap"] = OVERLOAD_BACKOFF
-    elif all(_is_none(attempt, timing) for attempt, timing in attempts):
+    elif all(
+        attempt.gap is not None and attempt.gap.least <= timing.tolerated(Range(0, 0)).most
+        for attempt, timing in attempts
+    ):
         element["gap"] = NO_GAP
     return element
-
-
-def _is_none(attempt: JudgedAttempt, timing: Timing) -> bool:
-    return attempt.gap is not None and attempt.gap.least <= timing.tolerated(Range(0, 0)).most
 
 
 SEEDS: Final = 2

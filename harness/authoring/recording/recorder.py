@@ -282,12 +282,16 @@ class _CaseRecorder:
     def _bare(self) -> Case:
         """Return the case without the expectations that are to be recorded."""
         case, wanted = self.case, self.wanted
+        # It has servers record, and everything meets it.
+        nothing = ExpectedAttempts((), case.location)
         return replace(
             case,
             expected_events=() if self._wants(_EVENTS) else case.expected_events,
             outcome=() if wanted.outcome and self._wants(_OUTCOME) else case.outcome,
             operations=tuple(map(_tolerant, case.operations)) if wanted.results else case.operations,
-            server_side=_recorded_only(case) if self._wants_attempts else case.server_side,
+            server_side=ServerSide(case.location, attempts=(nothing,))
+            if self._wants_attempts
+            else case.server_side,
         )
 
     def _write_results(self, seen: Sequence[RunObservation]) -> None:
@@ -311,12 +315,6 @@ class _CaseRecorder:
         elif node is not None:
             for name, value in members.items():
                 self.edits.member(node, name, value)
-
-
-def _recorded_only(case: Case) -> ServerSide:
-    """Return an expectation that has servers record, and that everything meets."""
-    nothing = ExpectedAttempts((), case.location)
-    return ServerSide(case.location, attempts=(nothing,))
 
 
 def _tolerant(operation: Operation) -> Operation:

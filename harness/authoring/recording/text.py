@@ -119,7 +119,14 @@ class Edits:
         if mapping.is_flow:
             self._put(last.end, f", {name}: {in_flow(value)}")
         else:
-            self._insert(last.end, as_member(name, value, indent=self._indent(mapping), blocks=blocks))
+            # Below the line on which the last member ends.
+            at = self._end_of_line(last.end)
+            new = "".join(
+                f"{line}{self._newline}"
+                for line in as_member(name, value, indent=self._indent(mapping), blocks=blocks)
+            )
+            whole = self.text[:at].endswith("\n")
+            self._put(at, new if whole else self._newline + new.removesuffix(self._newline))
 
     def __len__(self) -> int:
         return len(self._edits)
@@ -144,13 +151,6 @@ class Edits:
         for start, end, new in sorted(self._edits, key=lambda edit: edit[0], reverse=True):
             text = text[:start] + new + text[end:]
         return text
-
-    def _insert(self, end: int, lines: list[str]) -> None:
-        """Insert lines below the one on which something ends."""
-        at = self._end_of_line(end)
-        new = "".join(f"{line}{self._newline}" for line in lines)
-        whole = self.text[:at].endswith("\n")
-        self._put(at, new if whole else self._newline + new.removesuffix(self._newline))
 
     def _put(self, at: int, new: str) -> None:
         """Insert a text, behind what was inserted at this place before."""

@@ -176,8 +176,15 @@ def draw(seed: int, *, edition: str, targets: Sequence[str] = ()) -> SwarmSchedu
     target = dice.choices(list(weights), list(weights.values()))[0]
     numbers = Numbers(dice)
     kind = dice.choices(list(_KINDS), [weight for weight, _ in _KINDS.values()])[0]
-    options, traits = _options(dice, edition, target), _traits(dice)
-    options |= _concerns(Random(f"swarm {seed}: concerns"))  # noqa: S311 - a schedule is no secret
+    options = _options(dice, edition, target)
+    traits: dict[str, Any] = {"useMultipleMongoses": dice.random() < 0.6}  # noqa: PLR2004
+    if dice.random() < 0.4:  # noqa: PLR2004
+        traits["pushbackd"] = {"jitter": dice.choice((0, 1, 1))}
+    # What inherits the concerns of a connection string has to say them.
+    other = Random(f"swarm {seed}: concerns")  # noqa: S311 - a schedule is no secret
+    for name, (chance, values) in _CONCERNS.items():
+        if other.random() < chance:
+            options[name] = other.choice(values)
     steps = [Step.of(step) for step in _KINDS[kind][1](numbers, target, options)]
     return SwarmSchedule(
         seed=seed,
@@ -228,20 +235,11 @@ QUIET_MONITORS: Final = {"serverMonitoringMode": "poll", "heartbeatFrequencyMS":
 _QUIET: Final = 0.4
 
 
-def _concerns(dice: Random) -> dict[str, Any]:
-    """Return concerns of a connection string, which all that inherits them has to say."""
-    chances: dict[str, tuple[float, Sequence[Any]]] = {
-        "readConcernLevel": (0.12, ("local", "majority")),
-        "w": (0.12, (1, "majority")),
-    }
-    return {name: dice.choice(values) for name, (chance, values) in chances.items() if dice.random() < chance}
-
-
-def _traits(dice: Random) -> dict[str, Any]:
-    traits: dict[str, Any] = {"useMultipleMongoses": dice.random() < 0.6}  # noqa: PLR2004
-    if dice.random() < 0.4:  # noqa: PLR2004
-        traits["pushbackd"] = {"jitter": dice.choice((0, 1, 1))}
-    return traits
+_CONCERNS: Final[Mapping[str, tuple[float, Sequence[Any]]]] = {
+    "readConcernLevel": (0.12, ("local", "majority")),
+    "w": (0.12, (1, "majority")),
+}
+"""Concerns of a connection string, and how often they are there."""
 
 
 def _one_by_one(numbers: Numbers, target: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -40,41 +40,32 @@ def text_of(
     `rules` are the oracles that it is held against; `why` stands in a comment at its head.
     """
     lines = [f"# {line}".rstrip() for line in why.splitlines()]
+    held = [{"_id": number, "n": 0} for number in range(1, HELD + 1)]
+    requirement = {"topologies": [str(topology_of(schedule.target))]}
+    profile = profile_of(schedule.target)
+    run_on = {"editions": [schedule.edition], "profile": {"min": profile, "max": profile}}
     lines += [
         f"description: swarm {schedule.seed}",
         'schemaVersion: "1.17"',
         "",
         "runOnRequirements:",
-        f"  - {flow(_requirement(schedule))}",
+        f"  - {flow(requirement)}",
         "",
         "createEntities:",
         *(f"  - {flow(entity)}" for entity in _entities(schedule, features)),
         "",
         "initialData:",
-        f"  - {flow({'databaseName': 'swarm', 'collectionName': 'stock', 'documents': _held()})}",
+        f"  - {flow({'databaseName': 'swarm', 'collectionName': 'stock', 'documents': held})}",
         "",
         "tests:",
         f"  - description: seed {schedule.seed}",
         "    operations:",
         *(f"      - {flow(operation)}" for operation in _operations(schedule, features)),
         "    pushbackd:",
-        f"      runOn: {flow(_run_on(schedule))}",
+        f"      runOn: {flow(run_on)}",
         f"      expectRules: {flow(rules)}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _held() -> list[dict[str, int]]:
-    return [{"_id": number, "n": 0} for number in range(1, HELD + 1)]
-
-
-def _requirement(schedule: SwarmSchedule) -> dict[str, Any]:
-    return {"topologies": [str(topology_of(schedule.target))]}
-
-
-def _run_on(schedule: SwarmSchedule) -> dict[str, Any]:
-    profile = profile_of(schedule.target)
-    return {"editions": [schedule.edition], "profile": {"min": profile, "max": profile}}
 
 
 def _entities(schedule: SwarmSchedule, features: frozenset[Feature]) -> Iterator[dict[str, Any]]:
@@ -164,7 +155,12 @@ def _without(name: str, value: Any) -> Any:
 
 def _lacks(operation: dict[str, Any], features: frozenset[Feature]) -> bool:
     """Return whether an adapter lacks what an operation needs."""
-    takes_long = max(_bases(operation), default=0) > _LONG or _lasts(operation) > _MINUTE
+    # More than a minute where it has transactions begin anew.
+    arguments = operation.get("arguments", {})
+    rule = arguments.get("command", {}).get("rule", {})
+    repeated = any(each.get("labels") == ["TransientTransactionError"] for each in rule.get("then", ()))
+    lasts = 2 * _MINUTE if repeated else arguments.get("ms", 0)
+    takes_long = max(_bases(operation), default=0) > _LONG or lasts > _MINUTE
     if takes_long and Feature.VIRTUAL_TIME not in features:
         return True
     needs = Feature.FIND_CURSORS if operation["object"] == CURSOR else _NEEDED_BY.get(operation["name"])
@@ -189,14 +185,6 @@ def _bases(value: Any) -> Iterator[int]:
     elif isinstance(value, list):
         for member in value:
             yield from _bases(member)
-
-
-def _lasts(operation: dict[str, Any]) -> int:
-    """Return the milliseconds that a step waits; more than a minute where it has transactions begin anew."""
-    arguments = operation.get("arguments", {})
-    rule = arguments.get("command", {}).get("rule", {})
-    repeated = any(each.get("labels") == ["TransientTransactionError"] for each in rule.get("then", ()))
-    return 2 * _MINUTE if repeated else arguments.get("ms", 0)
 
 
 _MINUTE: Final = 60_000

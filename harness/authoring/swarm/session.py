@@ -187,14 +187,20 @@ class Swarming:
                         self._run_some(runner, schedules, failures, advance)
                 self._explain(runner, failures)
         finally:
-            self._summarize()
+            if self._options["as_json"]:
+                click.echo(json.dumps({"summary": self._findings.document()}))
+            else:
+                for line in self._findings.summary():
+                    click.echo(line)
         return ExitCode.FAILED if self._findings.failed else ExitCode.PASSED
 
     def _drawn(self, seeds: range, jobs: int) -> Iterator[list[SwarmSchedule]]:
         """Yield schedules, some at a time, until there are no more or the budget is spent."""
         clock, budget = SystemClock(), self._options["budget"]
         began = clock.utc()
-        targets = named_targets(self._options["topologies"]) or _targets(self._driver)
+        targets = named_targets(self._options["topologies"]) or (
+            tuple(TARGETS) if self._driver.virtual_time else RELEASED
+        )
         size = _CHUNK if budget is None else _CHUNK_OF_A_JOB * jobs
         for start in range(0, len(seeds), size):
             if budget is not None and clock.utc() - began > budget:
@@ -228,7 +234,10 @@ class Swarming:
             if result is None:
                 self._echo(f"{oracle}: seed {schedule.seed} did not break it again")
                 continue
-            why = f"{oracle}: {sentence_of(result)}\nDrawn by {self._command(schedule.seed)}"
+            topologies = "".join(f" --topology {name}" for name in self._options["topologies"])
+            without = "".join(f" --without {shlex.quote(name)}" for name in self._options["without"])
+            command = f"pushbackd swarm --seed {schedule.seed}{topologies}{without}{self._with()}"
+            why = f"{oracle}: {sentence_of(result)}\nDrawn by {command}"
             text = text_of(smallest, self._driver.features, [self._rule(oracle)], why)
             if path is not None:
                 with writing(path):
@@ -241,11 +250,6 @@ class Swarming:
     def _rule(self, oracle: str) -> str:
         """Return an oracle as `expectRules` names it, with what is known of it."""
         return next(rule for rule in self._rules if rule.partition(":")[0] == oracle)
-
-    def _command(self, seed: int) -> str:
-        topologies = "".join(f" --topology {name}" for name in self._options["topologies"])
-        without = "".join(f" --without {shlex.quote(name)}" for name in self._options["without"])
-        return f"pushbackd swarm --seed {seed}{topologies}{without}{self._with()}"
 
     def _with(self) -> str:
         """Return the options that name the driver."""
@@ -270,13 +274,6 @@ class Swarming:
             fg="red" if result.status is ResultStatus.FAILED else None,
         )
 
-    def _summarize(self) -> None:
-        if self._options["as_json"]:
-            click.echo(json.dumps({"summary": self._findings.document()}))
-            return
-        for line in self._findings.summary():
-            click.echo(line)
-
     def _echo(self, line: str) -> None:
         """Print what is for people: beside lines of JSON, to standard error."""
         click.echo(line, err=self._options["as_json"])
@@ -292,8 +289,3 @@ def rules_without(known: Sequence[str]) -> list[str]:
         elif all(patterns):
             left.append(f"{oracle}:{'|'.join(patterns)}")
     return left
-
-
-def _targets(driver: SwarmDriver) -> Sequence[str]:
-    """Return the deployments to draw from for a driver."""
-    return tuple(TARGETS) if driver.virtual_time else RELEASED
