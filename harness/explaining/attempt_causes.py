@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.explaining.seen_case import Cause
+from harness.explaining.text import times
 from harness.unified.matching.matcher import missing
 from harness.unified.server_side.attempts import jitter_factors, milliseconds, value_at
 from harness.unified.server_side.comparison import AttemptComparison
@@ -51,7 +52,7 @@ def _nothing_selected(comparison: AttemptComparison, divergence: Divergence) -> 
     names = ", ".join(name for name, value in chosen.items() if value is not None) or "comment"
     yield Cause(
         "sent otherwise",
-        f"{comparison.commands} was sent {_times(comparison.sent)}, but never as {names} of the element asks,"
+        f"{comparison.commands} was sent {times(comparison.sent)}, but never as {names} of the element asks,"
         " or only outside of the operations of the scenario",
     )
 
@@ -172,10 +173,6 @@ def _server(comparison: AttemptComparison, divergence: Divergence) -> Iterator[C
 def _attempts(comparison: AttemptComparison, divergence: Divergence) -> Sequence[JudgedAttempt]:
     assert divergence.operation is not None
     return comparison.operations[divergence.operation].attempts
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def _retries(number: int) -> str:

@@ -6,6 +6,7 @@ driver cannot be judged; where both agree, what the events show is the driver's 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.server_side.attempt import OK
@@ -29,7 +30,7 @@ def blame(seen: SeenCase, heard: Mapping[str, Sequence[Event]], *, events_differ
     `events_differ` says that events or attempts are what the case fails by, and not a result or an error.
     """
     for step in seen.steps:
-        for contradiction in _contradictions(step, heard):
+        for contradiction in chain(_untold(step, heard), _turned(step, heard), _errors(step)):
             return f"looks like the adapter's fault: {contradiction}"
     told = _requests_told(heard)
     agreed = sum(attempt.request.request_id in told for step in seen.steps for attempt in step.attempts)
@@ -45,12 +46,6 @@ def blame(seen: SeenCase, heard: Mapping[str, Sequence[Event]], *, events_differ
 
 def _commands(count: int) -> str:
     return "1 command" if count == 1 else f"{count} commands"
-
-
-def _contradictions(step: SeenStep, heard: Mapping[str, Sequence[Event]]) -> Iterator[str]:
-    yield from _untold(step, heard)
-    yield from _turned(step, heard)
-    yield from _errors(step)
 
 
 def _requests_told(heard: Mapping[str, Sequence[Event]], kind: str = _STARTED) -> frozenset[int]:

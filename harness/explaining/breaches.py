@@ -48,7 +48,8 @@ def breaches(seen: SeenCase) -> Iterator[Cause]:
 def _no_backoff(seen: SeenCase) -> Iterator[Cause]:
     waits = []
     for step in seen.steps:
-        if _may_not_wait(step.client.body):
+        # The jitter that a scenario sets may take waits away.
+        if step.client.body.get("pushbackd", {}).get("jitter") not in (None, 1):
             continue
         for before, after in _retries(step):
             bound = overload_backoff(seen.edition, after.retry, before.request.reply or {})
@@ -58,21 +59,13 @@ def _no_backoff(seen: SeenCase) -> Iterator[Cause]:
     if min(longest, 1.0) ** len(waits) >= _CHANCE:
         return
     wait, bound = max(waits)
+    retries = "the only retry" if len(waits) == 1 else f"all {len(waits)} retries"
     yield Cause(
         "no backoff",
-        f"{_retries_after(len(waits))} overload came at once, {milliseconds(wait)} after the error at the"
+        f"{retries} after overload came at once, {milliseconds(wait)} after the error at the"
         f" latest, where the wait may be up to {milliseconds(bound)}: the driver does not back off",
         ("CB-2",),
     )
-
-
-def _may_not_wait(client: Mapping[str, Any]) -> bool:
-    """Return whether the scenario sets the jitter of a client to what may take waits away."""
-    return client.get("pushbackd", {}).get("jitter") not in (None, 1)
-
-
-def _retries_after(number: int) -> str:
-    return "the only retry after" if number == 1 else f"all {number} retries after"
 
 
 def _too_many(seen: SeenCase) -> Iterator[Cause]:
@@ -120,7 +113,8 @@ def _switched_off(seen: SeenCase) -> Iterator[Cause]:
             continue
         for before, after in _retries(step):
             name = after.request.name
-            writes = name in _WRITES or _writes_results(after.request.command)
+            stages = after.request.command.get("pipeline") or [{}]
+            writes = name in _WRITES or bool({"$out", "$merge"} & set(stages[-1]))
             option = "retryWrites" if writes else "retryReads" if name in _READS else ""
             if step.options.get(option) is False and "autocommit" not in after.request.command:
                 yield Cause(
@@ -128,12 +122,6 @@ def _switched_off(seen: SeenCase) -> Iterator[Cause]:
                     f"{name} was sent again after {before.met}, though the client has {option}=false",
                     ("CB-32",) if _is_overload(before) else ("RW-60",) if option == "retryWrites" else (),
                 )
-
-
-def _writes_results(command: Mapping[str, Any]) -> bool:
-    """Return whether an aggregate ends by writing a collection."""
-    stages = command.get("pipeline") or [{}]
-    return bool({"$out", "$merge"} & set(stages[-1]))
 
 
 def _new_number(seen: SeenCase) -> Iterator[Cause]:
@@ -179,28 +167,20 @@ def _stale(seen: SeenCase) -> Iterator[Cause]:
     """Find a connection that an operation used, which began after another one of the pool had broken."""
     for broken in seen.connections:
         ends = [request.ended for request in broken.seen.requests[1:] if request.end == "server"]
-        if not ends or broken.is_monitoring or _is_shared(broken):
+        # A pool behind a balancer may have services, of which a broken connection says nothing.
+        if not ends or broken.is_monitoring or broken.hello.get("loadBalanced"):
             continue
         known = ends[0] + _NOTICED_SECONDS
+        # The connections on which operations that began later sent their first commands.
+        anew = {step.attempts[0].request.connection for step in seen.steps if step.step.began > known}
         for other in seen.connections:
             is_older = _pool(other) == _pool(broken) and other.seen.accepted < ends[0]
-            if other is not broken and is_older and _is_used_anew(seen, other, known):
+            if other is not broken and is_older and other.seen.number in anew:
                 yield stale_connection(other, broken)
-
-
-def _is_shared(connection: ConnectionLife) -> bool:
-    """Return whether a pool may have services, of which a broken connection says nothing."""
-    return bool(connection.hello.get("loadBalanced"))
 
 
 def _pool(connection: ConnectionLife) -> tuple[str | None, str]:
     return connection.seen.app_name, connection.seen.server
-
-
-def _is_used_anew(seen: SeenCase, connection: ConnectionLife, since: float) -> bool:
-    """Return whether an operation that began later sent its first command on a connection."""
-    first = [step.attempts[0].request for step in seen.steps if step.step.began > since]
-    return any(request.connection == connection.seen.number for request in first)
 
 
 def _retries(step: SeenStep) -> Iterator[tuple[JudgedAttempt, JudgedAttempt]]:

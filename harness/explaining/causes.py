@@ -241,7 +241,16 @@ def _waits(evidence: Evidence) -> Iterator[Cause]:
         retries = list(_retries(events))
         overloaded = [retry for retry in retries if {_OVERLOADED, _RETRYABLE} <= _labels(_failure(retry[0]))]
         yield from _back_offs(overloaded, EDITIONS.get(evidence.edition, DEFAULT))
-        yield from _needless_back_offs(evidence, [retry for retry in retries if retry not in overloaded])
+        # Without overload none waits, but for a server, which new connections would show.
+        for failed, started in (retry for retry in retries if retry not in overloaded):
+            waited = started.at - failed.at
+            if waited > 10 * _AT_ONCE and not _connects_between(evidence, failed.at, started.at):
+                yield Cause(
+                    "backoff without overload",
+                    f"{started.fields.get('commandName')} was tried again {_ms(waited)} after an error that"
+                    " is no overload: such a retry has no back-off (Client Backpressure)",
+                    ("CB-12",),
+                )
 
 
 def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iterator[Cause]:
@@ -263,19 +272,6 @@ def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iter
     if at_once >= _FEW and at_once == len(retries):
         text = f"{at_once} retries after overload errors came at once: the driver does not back off"
         yield Cause("no backoff", text, ("CB-2",))
-
-
-def _needless_back_offs(evidence: Evidence, retries: Sequence[tuple[Event, Event]]) -> Iterator[Cause]:
-    """Find retries without overload that waited, but not for a server, which new connections would show."""
-    for failed, started in retries:
-        waited = started.at - failed.at
-        if waited > 10 * _AT_ONCE and not _connects_between(evidence, failed.at, started.at):
-            yield Cause(
-                "backoff without overload",
-                f"{started.fields.get('commandName')} was tried again {_ms(waited)} after an error that is no"
-                " overload: such a retry has no back-off (Client Backpressure)",
-                ("CB-12",),
-            )
 
 
 def _ms(seconds: float) -> str:

@@ -115,7 +115,17 @@ def _keys(path: str) -> list[str | int]:
 
 def _rows(comparison: Comparison | AttemptComparison | SectionComparison) -> Iterator[Row]:
     if isinstance(comparison, AttemptComparison):
-        yield from _attempts(comparison)
+        for attempt in comparison.rows():
+            name = f"{comparison.commands}, operation {attempt.operation + 1}"
+            yield Row(
+                name,
+                attempt.verdict,
+                attempt.expected,
+                attempt.actual,
+                attempt.line,
+                attempt.why,
+                ATTEMPTS,
+            )
         return
     if isinstance(comparison, SectionComparison):
         for row in comparison.rows():
@@ -134,12 +144,6 @@ def _rows(comparison: Comparison | AttemptComparison | SectionComparison) -> Ite
         elif pair.actual is not None:
             actual = f"{pair.actual.kind} {describe(pair.actual.kind, pair.actual.fields)}"
         yield Row(comparison.client, pair.verdict, expected, actual, line, pair.why)
-
-
-def _attempts(comparison: AttemptComparison) -> Iterator[Row]:
-    for row in comparison.rows():
-        name = f"{comparison.commands}, operation {row.operation + 1}"
-        yield Row(name, row.verdict, row.expected, row.actual, row.line, row.why, ATTEMPTS)
 
 
 # The explanation of a failure in lines for people: location, mismatch, events side by side, causes.

@@ -401,25 +401,21 @@ def merge(client_side: Iterable[E], server_side: Iterable[E]) -> Iterator[E]:
         instant = list(group)
         said = deque(entry for _, is_client, entry in instant if is_client)
         done = deque(entry for _, is_client, entry in instant if not is_client)
-        yield from _merge_instant(said, done)
-
-
-def _merge_instant(said: deque[E], done: deque[E]) -> Iterator[E]:
-    asks: Counter[int | None] = Counter(entry.link for entry in said if entry.kind == _ASKED)
-    served: Counter[int | None] = Counter(entry.link for entry in done if entry.kind == _SERVED)
-    while said and done:
-        request = _request_of(done)
-        waits_for_question = request is not None and asks[request] > 0
-        waits_for_service = said[0].kind in _ANSWERED and served[said[0].link] > 0
-        if waits_for_question and not waits_for_service:
-            entry = said.popleft()
-            asks[entry.link] -= entry.kind == _ASKED
-        else:
-            entry = done.popleft()
-            served[entry.link] -= entry.kind == _SERVED
-        yield entry
-    yield from done
-    yield from said
+        asks: Counter[int | None] = Counter(entry.link for entry in said if entry.kind == _ASKED)
+        served: Counter[int | None] = Counter(entry.link for entry in done if entry.kind == _SERVED)
+        while said and done:
+            request = _request_of(done)
+            waits_for_question = request is not None and asks[request] > 0
+            waits_for_service = said[0].kind in _ANSWERED and served[said[0].link] > 0
+            if waits_for_question and not waits_for_service:
+                entry = said.popleft()
+                asks[entry.link] -= entry.kind == _ASKED
+            else:
+                entry = done.popleft()
+                served[entry.link] -= entry.kind == _SERVED
+            yield entry
+        yield from done
+        yield from said
 
 
 def _request_of(done: deque[E]) -> int | None:

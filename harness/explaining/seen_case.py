@@ -72,13 +72,18 @@ class SeenCase:
         connections = connections_of(record.entries)
         sent = (each for each in requests_of(connections) if each.name not in OF_CONNECTIONS)
         timing = Timing(record.round_trip, record.is_disturbed)
-        created = tuple(_created(case, performed))
+        # All entities, each with its place among the events of the process.
+        created: list[tuple[int, EntitySpec]] = [(-1, spec) for spec in case.entities]
+        for step in performed:
+            if step.operation.name == "createEntities":
+                created += ((step.began_seq, spec) for spec in step.operation.arguments.get("entities", ()))
         steps = tuple(
             SeenStep(step, attempts_of(requests, timing), client)
             for step, requests in alone(by_operation(sent, performed, case.operations))
             if (client := _client_of(step, created)) is not None
         )
-        names = Counter(_app_name(spec) for _, spec in created if spec.kind is EntityKind.CLIENT)
+        clients = (spec.body for _, spec in created if spec.kind is EntityKind.CLIENT)
+        names = Counter(body.get("uriOptions", {}).get("appName") for body in clients)
         lives = (each for each in lives_of(connections) if names[each.seen.app_name] == 1)
         return cls(EDITIONS[edition], steps, tuple(lives))
 
@@ -97,14 +102,6 @@ def alone(
         ended = max(ended, end)
 
 
-def _created(case: Case, performed: Sequence[PerformedOperation]) -> Iterator[tuple[int, EntitySpec]]:
-    """Yield all entities, each with its place among the events of the process."""
-    yield from ((-1, spec) for spec in case.entities)
-    for step in performed:
-        if step.operation.name == "createEntities":
-            yield from ((step.began_seq, spec) for spec in step.operation.arguments.get("entities", ()))
-
-
 def _client_of(step: PerformedOperation, created: Sequence[tuple[int, EntitySpec]]) -> EntitySpec | None:
     """Return the client that performs an operation; None for a cursor's, whose parent is in no file."""
     before = {spec.id: spec for seq, spec in created if seq < step.began_seq}
@@ -112,11 +109,6 @@ def _client_of(step: PerformedOperation, created: Sequence[tuple[int, EntitySpec
     while spec is not None and spec.kind is not EntityKind.CLIENT:
         spec = before.get(spec.body.get("client") or spec.body.get("database") or "")
     return spec
-
-
-def _app_name(client: EntitySpec) -> str | None:
-    name: str | None = client.body.get("uriOptions", {}).get("appName")
-    return name
 
 
 # A likely cause of a failure: what the driver did, the rules that forbid it, and a sentence of evidence.

@@ -35,7 +35,14 @@ def server_side_causes(evidence: Evidence) -> Iterator[Cause]:
             for find in _OF_CONNECTIONS:
                 yield from find(comparison.found, evidence.case)
         elif isinstance(comparison, MetricComparison):
-            yield from _missing_metric(comparison)
+            found = comparison.found
+            without = [reading.server for reading in found.readings if reading.after is missing]
+            if without:
+                yield Cause(
+                    "a metric that the release lacks",
+                    f"serverStatus of {', '.join(without)} has no {found.expected.path}: releases differ in"
+                    " their metrics (runOn.profile limits a case to some)",
+                )
 
 
 def _too_many_at_once(found: WrongConnections, case: Case) -> Iterator[Cause]:
@@ -113,10 +120,9 @@ def _left_open(found: WrongConnections, case: Case) -> Iterator[Cause]:
     left = [each for each in found.wrong.shown_by if each.closed_by == NOBODY]
     if not left or not (path == "openAtEnd" or path.endswith("closedBy")):
         return
+    names = {spec.id: spec.body.get("uriOptions", {}).get("appName") for spec in case.entities}
     closed = {
-        _app_name(case, operation.object)
-        for operation in nested(case.operations)
-        if operation.name == "close"
+        names.get(operation.object) for operation in nested(case.operations) if operation.name == "close"
     }
     if {each.seen.app_name for each in left} <= closed:
         whose = "monitors" if left[0].is_monitoring else "pools"
@@ -188,19 +194,3 @@ def _option(case: Case, app_name: str | None, option: str, default: int) -> int:
         if spec.kind is EntityKind.CLIENT and options.get("appName") == app_name:
             return int(options.get(option, default))
     return default
-
-
-def _app_name(case: Case, client: str) -> str | None:
-    options = (spec.body.get("uriOptions", {}) for spec in case.entities if spec.id == client)
-    return next((each.get("appName") for each in options), None)
-
-
-def _missing_metric(comparison: MetricComparison) -> Iterator[Cause]:
-    found = comparison.found
-    without = [reading.server for reading in found.readings if reading.after is missing]
-    if without:
-        yield Cause(
-            "a metric that the release lacks",
-            f"serverStatus of {', '.join(without)} has no {found.expected.path}: releases differ in their"
-            " metrics (runOn.profile limits a case to some)",
-        )

@@ -24,6 +24,11 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GOSSIP = frozenset({"$clusterTime", "operationTime", "topologyVersion", "lsid"})
 
 
+def times(count: int) -> str:
+    """Return a count of times in words."""
+    return "once" if count == 1 else f"{count} times"
+
+
 def one_line(value: Any) -> str:
     """Return Extended JSON, or Python's own form of what JSON cannot hold.
 

@@ -13,6 +13,7 @@ from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from harness.explaining.text import times
 from harness.hunt.wire import attempts_of
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def _what_the_application_did(baseline: Baseline, outcome: Outcome) -> Iterator[
     came.update(place.kind for place in operations.values())
     more = [(shape, count - baseline.counts.get((app, shape), 0)) for (app, shape), count in came.items()]
     for shape, count in [each for each in more if each[1] > 0][:_SAID_MOST]:
-        yield f"{shape} came {'once' if count == 1 else f'{count} times'} more than in a clean run"
+        yield f"{shape} came {times(count)} more than in a clean run"
 
 
 def _what_the_driver_did(attempts: Sequence[Request]) -> str:

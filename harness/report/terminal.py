@@ -14,7 +14,7 @@ import click
 from harness.deployments.targets import is_by_uri
 from harness.explaining.explanation import explanation, side_by_side
 from harness.explaining.journal import fits_two_columns, two_columns
-from harness.explaining.text import folded, shown
+from harness.explaining.text import folded, shown, times
 from harness.report import skips
 from harness.report.diagnosis import behaves_like, failure_groups
 from harness.report.fitting import columns
@@ -108,7 +108,7 @@ def script_lines(results: Iterable[Result], settings: Settings) -> Iterator[str]
         counts[name] += hits
         never[name] = what or never.get(name, "")
     steps = [f"{_number_of(counts['steps'], 'step')} performed"] if counts["steps"] else []
-    met = [f"{name} {_met(count)}" for name, count in counts.items() if count and name != "steps"]
+    met = [f"{name} {times(count)}" for name, count in counts.items() if count and name != "steps"]
     head = [*steps, *([f"met {', '.join(met)}"] if met else [])]
     missing = [never[name] for name, count in counts.items() if not count]
     if missing:
@@ -137,10 +137,6 @@ def _fail_point_lines(cases: Sequence[Result]) -> Iterator[str]:
 
 def _number_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def _met(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def headline(adapter: str, edition: str, settings: Settings) -> str:
