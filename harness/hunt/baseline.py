@@ -20,7 +20,7 @@ from harness.hunt.documents import (
 from harness.hunt.places import Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from harness.hunt.documents import Contents, Difference, Field
     from harness.hunt.places import Place, Request
@@ -89,7 +89,13 @@ class Baseline:
                     f"the command ends with exit code {run.code}, with no fault at all:\n{tail(run)}"
                 )
         fields, loose = varying([run.contents for run in runs])
-        fields |= {path for name in ignore for path in _fields(name, first.contents)}
+        # The fields that `collection.field` names, of the collections that there are.
+        fields |= {
+            Path(each, name.removeprefix(f"{each}."))
+            for name in ignore
+            for each in first.contents
+            if name.startswith(f"{each}.")
+        }
         fields |= {
             path for name in _side_by_side(runs) for path in arrays(first.contents.get(name, []), name)
         }
@@ -97,23 +103,29 @@ class Baseline:
         apart = {name: each for name, each in found.items() if each is not None and name not in ignore}
         loose = loose - apart.keys() | frozenset(ignore)
         texts = canonical(first.contents, fields, apart)
+        common = {
+            name: value for name, value in runs[0].net.items() if all(run.net[name] == value for run in runs)
+        }
+        counts = (Counter(each.place.kind for each in run.requests if each.attempt == 1) for run in runs)
+        # The records that the runs have written, and how often at most.
+        records = dict(reduce(or_, (Counter(filter(_RECORD.fullmatch, stable_lines(run))) for run in runs)))
         return cls(
             0,
             max(run.ended.seconds for run in runs),
             {name: each for name, each in texts.items() if name not in loose},
             fields,
             loose,
-            _common(runs),
+            common,
             _places(runs),
             frozenset.intersection(*(frozenset(stable_lines(run)) for run in runs)),
-            _records(runs),
+            records,
             max(run.connections for run in runs),
             max(run.open_transactions for run in runs),
             max(run.open_cursors for run in runs),
             max(run.quiet for run in runs),
             apart=apart,
             contents=first.contents,
-            counts=_most([Counter(_kinds(run)) for run in runs]),
+            counts=dict(reduce(or_, counts)),
             numbers=Numbers.of([run.requests for run in runs]),
         )
 
@@ -174,11 +186,6 @@ def _side_by_side(runs: Sequence[Outcome]) -> set[str]:
     return {namespace for (_, namespace), found in connections.items() if len(found) > 1}
 
 
-def _records(runs: Sequence[Outcome]) -> dict[str, int]:
-    """Return the records that the runs have written, and how often at most."""
-    return dict(reduce(or_, (Counter(filter(_RECORD.fullmatch, stable_lines(run))) for run in runs)))
-
-
 def stable_lines(outcome: Outcome) -> list[str]:
     """Return the lines of output that say what was done, and not how long it took or how often it failed."""
     lines = (line.strip() for line in outcome.ended.output.splitlines())
@@ -200,23 +207,3 @@ def _places(runs: Sequence[Outcome]) -> dict[Place, Request]:
             if counts[request.place] * 2 > len(runs):
                 found.setdefault(request.place, request)
     return found
-
-
-def _fields(name: str, namespaces: Collection[str]) -> Iterator[Path]:
-    """Yield the field that `collection.field` names, if there is such a collection."""
-    yield from (
-        Path(each, name.removeprefix(f"{each}.")) for each in namespaces if name.startswith(f"{each}.")
-    )
-
-
-def _common(runs: Sequence[Outcome]) -> dict[Field, float]:
-    """Return the changes that were the same in every run."""
-    return {name: value for name, value in runs[0].net.items() if all(run.net[name] == value for run in runs)}
-
-
-def _kinds(run: Outcome) -> Iterator[tuple[str, str]]:
-    return (each.place.kind for each in run.requests if each.attempt == 1)
-
-
-def _most(counts: Sequence[Counter[tuple[str, str]]]) -> dict[tuple[str, str], int]:
-    return {kind: max(each[kind] for each in counts) for kind in set().union(*counts)}

@@ -265,7 +265,12 @@ class _Writer:
             return "[" + ", ".join(self._value(each, path) for each in value) + "]"
         if is_id(value):
             return self._names.get(value, "<id>")
-        return "<time>" if _is_time(value) else _plain(value)
+        if _is_time(value):
+            return "<time>"
+        # A whole number is one number, whatever its type.
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        is_whole = is_whole or (isinstance(value, float) and value.is_integer())
+        return str(int(value)) if is_whole else repr(value)
 
 
 def _counts_tries(namespace: str, document: Mapping[str, Any]) -> bool:
@@ -281,13 +286,6 @@ def _is_time(value: Any) -> bool:
         return _TIME.fullmatch(value) is not None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and any(least < value < most for least, most in _EPOCHS)
-
-
-def _plain(value: Any) -> str:
-    """Return a value as text; a whole number is one number, whatever its type."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(int(value)) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
 
 
 def _values(namespace: str, documents: Sequence[Mapping[str, Any]]) -> dict[Path, Counter[str]]:

@@ -215,7 +215,12 @@ def story(baseline: Baseline, outcome: Outcome) -> list[str]:
             continue
         said.append(f"{struck.place} {strike.fault.words}")
         said.append(_what_the_driver_did(attempts_of(outcome.requests, struck.operation)))
-    said += _what_the_application_did(baseline, outcome)
+    # The application: which operations came more often than in a clean run, the first few of them.
+    operations = {request.operation: request.place for request in outcome.requests}
+    came = Counter(place.kind for place in operations.values())
+    more = [(shape, count - baseline.counts.get((app, shape), 0)) for (app, shape), count in came.items()]
+    for shape, count in [each for each in more if each[1] > 0][:_SAID_MOST]:
+        said.append(f"{shape} came {times(count)} more than in a clean run")
     return said
 
 
@@ -227,16 +232,6 @@ def trace(outcome: Outcome) -> Iterator[Step]:
         answer = "ok" if each.is_ok else _answer(each)
         at = each.at - requests[0].at
         yield Step(at, str(each.place), each.attempt, each.struck, answer, each.is_ok)
-
-
-def _what_the_application_did(baseline: Baseline, outcome: Outcome) -> Iterator[str]:
-    """Say which operations came more often than in a clean run, the first few of them."""
-    came: Counter[tuple[str, str]] = Counter()
-    operations = {request.operation: request.place for request in outcome.requests}
-    came.update(place.kind for place in operations.values())
-    more = [(shape, count - baseline.counts.get((app, shape), 0)) for (app, shape), count in came.items()]
-    for shape, count in [each for each in more if each[1] > 0][:_SAID_MOST]:
-        yield f"{shape} came {times(count)} more than in a clean run"
 
 
 def _what_the_driver_did(attempts: Sequence[Request]) -> str:

@@ -132,26 +132,23 @@ class Hunt:
     def run(self) -> Report:
         """Hunt until every trial is over, or the budget. Raises `BaselineError`, and `OSError`."""
         try:
-            return self._hunt()
+            baseline, jobs = self._clean()
+            if now() > self._end - self._wishes.budget * _KEPT_FOR_CONFIRMATION:
+                raise BaselineError("the clean runs took all of the budget; give a longer --budget")
+            self.report = Report(baseline, self._wishes, jobs=jobs)
+            try:
+                self._try(self._plan(baseline), jobs)
+                self.report.bugs = self._grouped()
+                self._confirm(jobs)
+            except KeyboardInterrupt:
+                self.report.interrupted = True
+                self.report.bugs = self._grouped()
+                interruption.forget()
+            self.report.trials.sort(key=lambda trial: trial.number)
+            self.report.seconds = now() - self._began
+            return self.report
         finally:
             self._stop()
-
-    def _hunt(self) -> Report:
-        baseline, jobs = self._clean()
-        if now() > self._end - self._wishes.budget * _KEPT_FOR_CONFIRMATION:
-            raise BaselineError("the clean runs took all of the budget; give a longer --budget")
-        self.report = Report(baseline, self._wishes, jobs=jobs)
-        try:
-            self._try(self._plan(baseline), jobs)
-            self.report.bugs = self._grouped()
-            self._confirm(jobs)
-        except KeyboardInterrupt:
-            self.report.interrupted = True
-            self.report.bugs = self._grouped()
-            interruption.forget()
-        self.report.trials.sort(key=lambda trial: trial.number)
-        self.report.seconds = now() - self._began
-        return self.report
 
     def _clean(self) -> tuple[Baseline, int]:
         """Return the baseline, and how many trials may run at a time."""
@@ -253,7 +250,9 @@ class Hunt:
             self.report.seconds = now() - self._began
             self._progress(self.report)
             if self._wishes.first and judgement.findings and not self._enough:
-                self._enough = self._comes_again(strikes)
+                self._learn(self.report.jobs)
+                again = self._trial(strikes)
+                self._enough = bool(judge(self.report.baseline, again, self._wishes.invariants).findings)
 
     def _grouped(self) -> list[Bug]:
         bugs = grouped([each for each in self.report.trials if each.judgement.findings])
@@ -263,11 +262,6 @@ class Hunt:
             ]
             bug.is_known = any(known)
         return bugs
-
-    def _comes_again(self, strikes: tuple[Strike, ...]) -> bool:
-        self._learn(self.report.jobs)
-        again = self._trial(strikes)
-        return bool(judge(self.report.baseline, again, self._wishes.invariants).findings)
 
     def _numbered(self, plan: Iterator[tuple[Strike, ...]]) -> Iterator[tuple[Strike, ...]]:
         """Yield the trials of a plan, each with its number in it, by which reports are sorted."""

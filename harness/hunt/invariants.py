@@ -90,7 +90,12 @@ def read(path: Path) -> Invariants:
 def _asked(root: Marked, name: str, read_value: Callable[[Any], Any]) -> Any:
     """Return the value of a field, None where the file has none."""
     found = root.get(name)
-    return None if found is None else _read(found, read_value)
+    if found is None:
+        return None
+    try:
+        return read_value(found.value)
+    except ControlError as error:
+        raise DocumentError(error.message, location=found.location) from None
 
 
 def _check(entry: Marked, path: Path) -> tuple[str, Check]:
@@ -250,10 +255,3 @@ def _elements(marked: Marked | None) -> list[Marked]:
     if not isinstance(marked.value, list):
         raise DocumentError("this is no list", location=marked.location, fix="write [value, …]")
     return list(marked.items())
-
-
-def _read(marked: Marked, read_value: Callable[[Any], Any]) -> Any:
-    try:
-        return read_value(marked.value)
-    except ControlError as error:
-        raise DocumentError(error.message, location=marked.location) from None

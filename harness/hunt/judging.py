@@ -323,16 +323,13 @@ def _retry_storm(case: _Case) -> Iterator[Finding]:
         struck = [request.at for request in case.outcome.struck if request.place.kind == strike.place.kind]
         waits = [later - before for before, later in pairwise(struck)]
         usual = case.baseline.counts.get(strike.place.kind, 0)
-        if len(struck) > usual + _STORM_RATE * OUTAGE_SECONDS and _is_storm(waits):
+        # They come faster than a client should ask, and no slower in the end.
+        is_storm = not _grows(waits) and sum(waits) * _STORM_RATE < len(waits)
+        if len(struck) > usual + _STORM_RATE * OUTAGE_SECONDS and is_storm:
             yield Finding(
                 Kind.RETRY_STORM,
                 f"{len(struck)} requests in {struck[-1] - struck[0]:.1f} s, without waiting longer each time",
             )
-
-
-def _is_storm(waits: Sequence[float]) -> bool:
-    """Return whether requests come faster than a client should ask, and no slower in the end."""
-    return not _grows(waits) and sum(waits) * _STORM_RATE < len(waits)
 
 
 def _grows(waits: Sequence[float]) -> bool:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from harness.hunt.findings import Bug, Step, Trial
     from harness.hunt.hunting import Report
-    from harness.hunt.places import Place
 
 _SIGNS: Final = {"held": "✓", "reported": "!", "failed": "✗", "not reached": "·"}
 _STYLE: Final = """
@@ -71,20 +70,15 @@ def build(report: Report, command: str) -> str:
 def _bug(bug: Bug, report: Report, command: str, number: int) -> str:
     told = "".join(f"<li>{escaped(each)}</li>" for each in [*bug.trial.judgement.story, bug.finding.words])
     again = escaped(repeating(bug, report, command))
-    return frame.section(
-        f"{bug.cause.kind.value} ({bug.rate})", f"<ol>{told}</ol><pre>{again}</pre>", _trace(bug, number)
-    )
-
-
-def _trace(bug: Bug, number: int) -> str:
-    """Return the picture of a trial: application on the left, servers on the right, time downwards."""
+    # Application on the left, servers on the right, time downwards.
     rows = "".join(map(_step, bug.trial.judgement.trace))
     head = "".join(
         f'<th scope="col">{name}</th>' for name in ("seconds", "application asks", "", "servers answer")
     )
     table = f'<table class="trace"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     shown = frame.scrolling(table, label=f"What happened, bug {number}")
-    return f"<details><summary>What happened, request by request</summary>{shown}</details>"
+    trace = f"<details><summary>What happened, request by request</summary>{shown}</details>"
+    return frame.section(f"{bug.cause.kind.value} ({bug.rate})", f"<ol>{told}</ol><pre>{again}</pre>", trace)
 
 
 def _step(step: Step) -> str:
@@ -98,7 +92,8 @@ def _step(step: Step) -> str:
 
 
 def _matrix(report: Report) -> Iterator[str]:
-    cells = {(trial.strikes[0].place, trial.strikes[0].fault.name): trial for trial in _singles(report)}
+    singles = (trial for trial in report.trials if len(trial.strikes) == 1)
+    cells = {(trial.strikes[0].place, trial.strikes[0].fault.name): trial for trial in singles}
     names = [fault.name for fault in FAULTS if any(name == fault.name for _, name in cells)]
     rows = []
     for place in report.baseline.places:
@@ -111,17 +106,10 @@ def _matrix(report: Report) -> Iterator[str]:
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
     yield frame.scrolling(table, label="Places and faults")
-    untried = Counter(place.kind for place in report.baseline.places) - Counter(_tried(report))
+    tried = {strike.place for trial in report.trials for strike in trial.strikes}
+    known = Counter(place.kind for place in report.baseline.places)
+    untried = known - Counter(place.kind for place in tried)
     yield f"<p>{untried.total()} places were not tried.</p>"
-
-
-def _singles(report: Report) -> Iterator[Trial]:
-    yield from (trial for trial in report.trials if len(trial.strikes) == 1)
-
-
-def _tried(report: Report) -> Iterator[tuple[str, str]]:
-    places: set[Place] = {strike.place for trial in report.trials for strike in trial.strikes}
-    yield from (place.kind for place in places)
 
 
 def _cell(trial: Trial | None) -> str:

@@ -225,7 +225,11 @@ class Namer:
         """Return the request that has come; None for what a driver sends on its own."""
         name = next(iter(command), "")
         if name in {"hello", "isMaster", "ismaster"}:
-            self._greeted(connection, command)
+            client = self._clients.setdefault(connection, _Client())
+            about = command.get("client")
+            if isinstance(about, dict):
+                client.app = str((about.get("application") or {}).get("name", ""))
+            client.knows_backpressure |= bool(command.get("backpressure"))
         if not name or name in BESIDES:
             return None
         client = self._clients.setdefault(connection, _Client())
@@ -237,7 +241,10 @@ class Namer:
         place, said = self._operations[attempt.number]
         request = Request(place, command, connection, at, attempt.number, attempt.attempt, role, said=said)
         request.knows_backpressure = client.knows_backpressure
-        request.streams = self._streams(command)
+        pipeline = command.get("pipeline")
+        request.streams = bool(isinstance(pipeline, list) and pipeline and "$changeStream" in pipeline[0])
+        if name == "getMore":
+            request.streams = self._cursors.get(int(command["getMore"]), ("", False))[1]
         self._waiting[connection, request_id] = request
         return request
 
@@ -253,27 +260,19 @@ class Namer:
         if request.is_ok:
             self._attempts.succeeded(OperationAttempt(request.operation, request.attempt))
 
-    def _greeted(self, connection: int, command: Mapping[str, Any]) -> None:
-        client = self._clients.setdefault(connection, _Client())
-        said = command.get("client")
-        if isinstance(said, dict):
-            client.app = str((said.get("application") or {}).get("name", ""))
-        client.knows_backpressure |= bool(command.get("backpressure"))
-
     def _place(self, app: str, command: Mapping[str, Any]) -> tuple[Place, tuple[str, int]]:
         kind = (app, self._shape(command))
         words = said_by(command)
         self._said[kind, words] += 1
         said = (words, self._said[kind, words])
         number = self.numbers.known.get((kind, said))
-        return Place(*kind, self._next(kind) if number is None else number), said
-
-    def _next(self, kind: tuple[str, str]) -> int:
-        """Return the next number of a name that belongs to nothing that is known."""
-        self._counts[kind] += 1
-        while (kind, self._counts[kind]) in self._taken:
+        if number is None:
+            # The next one that belongs to nothing that is known.
             self._counts[kind] += 1
-        return self._counts[kind]
+            while (kind, self._counts[kind]) in self._taken:
+                self._counts[kind] += 1
+            number = self._counts[kind]
+        return Place(*kind, number), said
 
     def _shape(self, command: Mapping[str, Any]) -> str:
         name = next(iter(command))
@@ -292,12 +291,6 @@ class Namer:
             self._begun_by.setdefault(key, shape)
             shape += f" [{self._statements[key]} of a transaction]"
         return shape
-
-    def _streams(self, command: Mapping[str, Any]) -> bool:
-        if next(iter(command)) == "getMore":
-            return self._cursors.get(int(command["getMore"]), ("", False))[1]
-        pipeline = command.get("pipeline")
-        return bool(isinstance(pipeline, list) and pipeline and "$changeStream" in pipeline[0])
 
 
 def _session(command: Mapping[str, Any]) -> bytes | None:

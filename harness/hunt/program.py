@@ -59,8 +59,13 @@ class Programs:
             except subprocess.TimeoutExpired:
                 code = None
             seconds = now() - began
-            self._end(process)
-            return Ended(_shell_code(code), seconds, _text(out), _text(err))
+            # What the command has left behind: servers that it started, and itself if it hangs.
+            with self._lock:
+                _kill(process.pid)
+                self._running.discard(process.pid)
+            process.wait()
+            shell_code = code if code is None or code >= 0 else 128 - code
+            return Ended(shell_code, seconds, _text(out), _text(err))
 
     def end_all(self) -> None:
         """End every process that runs, and start no more."""
@@ -84,13 +89,6 @@ class Programs:
             self._running.add(process.pid)
             return process
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """End what the command has left behind: servers that it started, and itself if it hangs."""
-        with self._lock:
-            _kill(process.pid)
-            self._running.discard(process.pid)
-        process.wait()
-
 
 def watcher(seconds: float) -> Callable[[], float]:
     """Return a function that says how many of these seconds are left."""
@@ -101,10 +99,6 @@ def watcher(seconds: float) -> Callable[[], float]:
 def _kill(group: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-
-
-def _shell_code(code: int | None) -> int | None:
-    return code if code is None or code >= 0 else 128 - code
 
 
 def _text(file: Path) -> str:

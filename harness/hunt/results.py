@@ -30,6 +30,10 @@ def write_json(path: Path, report: Report, command: str) -> None:
 
 def document(report: Report, command: str) -> dict[str, Any]:
     """Return the report as a document of plain values; times are in seconds."""
+    waiting: dict[str, Any] | None = None
+    if report.waiting is not None:
+        places = [{"place": str(place), **_times(each)} for place, each in report.waiting_at.items()]
+        waiting = {**_times(report.waiting), "places": places}
     return {
         "schema": SCHEMA,
         "command": command,
@@ -40,19 +44,11 @@ def document(report: Report, command: str) -> dict[str, Any]:
         "planned": report.planned,
         "places": [str(place) for place in report.baseline.places],
         "trials": [_trial(trial) for trial in report.trials],
-        "waiting": _waiting(report),
+        "waiting": waiting,
         "bugs": [_bug(bug, report, command) for bug in report.bugs],
         "mended": [text_of(trial.strikes) for trial in report.mended],
         "notCompared": sorted([*report.baseline.loose, *report.baseline.loose_fields]),
     }
-
-
-def _waiting(report: Report) -> dict[str, Any] | None:
-    waiting = report.waiting
-    if waiting is None:
-        return None
-    places = [{"place": str(place), **_times(each)} for place, each in report.waiting_at.items()]
-    return {**_times(waiting), "places": places}
 
 
 def _times(waiting: Waiting) -> dict[str, Any]:

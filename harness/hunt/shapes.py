@@ -77,13 +77,11 @@ def ids_of(command: Mapping[str, Any]) -> list[Any]:
 
 
 def _entry(key: str, value: Any, depth: int) -> str:
-    inner = document_shape(value, depth - 1) if hasattr(value, "items") and _is_telling(key, value) else ""
+    # Where a key has a dollar, those below are part of a statement, and not of the data that it carries.
+    is_document = hasattr(value, "items")
+    is_telling = is_document and (key.startswith("$") or any(str(each).startswith("$") for each in value))
+    inner = document_shape(value, depth - 1) if is_telling else ""
     return f"{key}: {inner}" if inner else key
-
-
-def _is_telling(key: str, value: Mapping[str, Any]) -> bool:
-    """Return whether the keys below are part of a statement, and not of the data that it carries."""
-    return key.startswith("$") or any(str(each).startswith("$") for each in value)
 
 
 def _pipeline(stages: Any) -> str:

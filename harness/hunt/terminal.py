@@ -84,7 +84,9 @@ def _summary(report: Report) -> Iterator[str]:
         times = f"{waiting.median:.1f} s (median), {waiting.p99:.1f} s (p99)"
         longest = text_of(waiting.longest.strikes)
         yield f"waited longer than without a fault: {times}, most at {longest}"
-    yield f"{len(places & known.keys())} of {len(known)} places tried{more}; {_found(report)}"
+    confirmed = len(report.confirmed)
+    found = f"{confirmed or 'no'} bug{'s' * (confirmed > 1)} found"
+    yield f"{len(places & known.keys())} of {len(known)} places tried{more}; {found}"
     yield from _denied(report)
     if mended := len(report.mended):
         yield f"{'1 trial' if mended == 1 else f'{mended} trials'} that failed in an earlier hunt now held"
@@ -116,8 +118,3 @@ def _denied(report: Report) -> Iterator[str]:
         yield f"  {place} ({', '.join(dict.fromkeys(faults))})"
     if len(denied) > _DENIED_MOST:
         yield f"  and {len(denied) - _DENIED_MOST} places more"
-
-
-def _found(report: Report) -> str:
-    count = len(report.confirmed)
-    return "no bug found" if not count else "1 bug found" if count == 1 else f"{count} bugs found"

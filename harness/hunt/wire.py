@@ -10,21 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from bson.errors import BSONError
-
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.network.wire_record import WireRecord
 from harness.hunt.faults import OUTAGE_SECONDS, UNDONE_AFTER, Fault, Reach
 from harness.hunt.places import ENDS, Namer, Numbers, Place, Request
+from harness.unified.server_side.seen import document_of
 from mongowire.documents.errors import ControlError
-from mongowire.errors import InvalidMessage, RemoteProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fakeserver.deployment.cluster import Cluster, Node
+    from fakeserver.deployment.cluster import Cluster
     from fakeserver.network.wire_entries import Entry
-    from mongowire.connection import Envelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +92,23 @@ class HuntRecord(WireRecord):
     def enter(self, entry: Entry) -> None:
         """Take the next entry. What fails in here fails the trial, and not the server."""
         try:
-            self._take(entry)
+            if isinstance(entry, Accepted):
+                self.connections += 1
+                self._peers[entry.connection] = (entry.server, entry.peer)
+                self.open.add(entry.connection)
+            elif isinstance(entry, Closed):
+                self.open.discard(entry.connection)
+                self.closed_at = entry.at
+            elif isinstance(entry, Received):
+                self._received(entry)
+            elif isinstance(entry, Sent):
+                document = document_of(entry.envelope)
+                self._namer.answered(entry.connection, entry.envelope.response_to, document, entry.at)
         except Exception as error:  # noqa: BLE001 - the server's connection must not notice
             self.failures.append(error)
 
-    def _take(self, entry: Entry) -> None:
-        if isinstance(entry, Accepted):
-            self.connections += 1
-            self._peers[entry.connection] = (entry.server, entry.peer)
-            self.open.add(entry.connection)
-        elif isinstance(entry, Closed):
-            self.open.discard(entry.connection)
-            self.closed_at = entry.at
-        elif isinstance(entry, Received):
-            self._received(entry)
-        elif isinstance(entry, Sent):
-            document = _document(entry.envelope)
-            self._namer.answered(entry.connection, entry.envelope.response_to, document, entry.at)
-
     def _received(self, entry: Received) -> None:
-        command = _document(entry.envelope)
+        command = document_of(entry.envelope)
         request = self._namer.asked(
             entry.connection, entry.envelope.request_id, command, entry.at, entry.role
         )
@@ -140,7 +134,11 @@ class HuntRecord(WireRecord):
         assert cluster is not None
         if request.name in ENDS:
             _end_soon(cluster, request)
-        server, connection = self._connection(cluster, request.connection)
+        server, peer = self._peers[request.connection]
+        known = (each.state for each in cluster.node(server).connections.values())
+        connection = next((each.id for each in known if each.peer == peer), None)
+        if connection is None:
+            raise LookupError(f"{server} has no connection of {peer}")
         only = {"node": server, "connection": connection, "command": request.name}
         if effects := fault.effects(request):
             rule = {"when": only, "then": effects, "times": 1}
@@ -151,15 +149,6 @@ class HuntRecord(WireRecord):
             cluster.control.perform(verb, arguments)
         if first and fault.undone_by is not None:
             cluster.spawn(_undo(cluster, *fault.undone_by))
-
-    def _connection(self, cluster: Cluster, number: int) -> tuple[str, int]:
-        """Return the server of a connection, and the connection's id there. Raises `LookupError`."""
-        server, peer = self._peers[number]
-        node: Node = cluster.node(server)
-        for known in node.connections.values():
-            if known.state.peer == peer:
-                return server, known.state.id
-        raise LookupError(f"{server} has no connection of {peer}")
 
 
 def attempts_of(requests: Iterable[Request], operation: int) -> list[Request]:
@@ -187,10 +176,3 @@ def _end_soon(cluster: Cluster, request: Request) -> None:
 async def _undo(cluster: Cluster, verb: str, arguments: Mapping[str, Any]) -> None:
     await cluster.clock.sleep_until(cluster.clock.now() + UNDONE_AFTER)
     cluster.control.perform(verb, arguments)
-
-
-def _document(envelope: Envelope) -> Mapping[str, Any]:
-    try:
-        return envelope.parse().decode()
-    except (InvalidMessage, RemoteProtocolError, BSONError, TypeError, ValueError):
-        return {}

@@ -38,7 +38,9 @@ def write(folder: Path, report: Report, words: Sequence[str]) -> list[Path]:
 def test_of(bug: Bug, report: Report, words: Sequence[str]) -> str:
     """Return a pytest test that fails while the bug is there."""
     said = "; ".join(bug.trial.judgement.story)
-    only = "\n".join(f"    {word!r}," for word in _arguments(bug, report, words))
+    words, strikes = bug.shorter or (words, bug.only)
+    arguments = ["hunt", *report.wishes.besides, "--confirm", "0", "--only", strikes, "--", *words]
+    only = "\n".join(f"    {word!r}," for word in arguments)
     return f'''"""{_one_line(bug.cause.kind.value)}: {_one_line(bug.finding.words)}.
 
 {_one_line(said)}.
@@ -79,17 +81,14 @@ def scenario_of(bug: Bug, baseline: Baseline) -> str:
             {"after": f"{count} {request.name} requests", verb: dict(arguments)}
             for verb, arguments in strike.fault.steps(request)
         ]
+    parts = {"rules": rules, "faults": faults, "timeline": timeline}
     document = {
         "pushbackd": "1.0",
         "description": _one_line("; ".join(bug.trial.judgement.story)) + ".",
         "deployment": {"topology": "replicaset", "members": 3},
-        **{name: value for name, value in _parts(rules, faults, timeline) if value},
+        **{name: value for name, value in parts.items() if value},
     }
     return "".join(f"{name}: {json.dumps(value, ensure_ascii=False)}\n" for name, value in document.items())
-
-
-def _parts(*values: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    return list(zip(("rules", "faults", "timeline"), values, strict=True))
 
 
 def _conditions(place: Place, request: Request, baseline: Baseline) -> Mapping[str, Any]:
@@ -109,13 +108,6 @@ def _number(request: Request, baseline: Baseline) -> int:
         if (each.name, each.namespace, each.place.app) == (request.name, request.namespace, request.place.app)
     ]
     return 1 + next(index for index, each in enumerate(same) if each is request)
-
-
-def _arguments(bug: Bug, report: Report, words: Sequence[str]) -> list[str]:
-    only = bug.only
-    if bug.shorter is not None:
-        words, only = bug.shorter
-    return ["hunt", *report.wishes.besides, "--confirm", "0", "--only", only, "--", *words]
 
 
 def _name(bug: Bug) -> str:

@@ -77,33 +77,27 @@ class Drill:
             if not step_down.applies.covers(spec):
                 raise ControlError(f"a failover is for {step_down.applies.value}", path=("failover",))
             spec = replace(spec, election_delay=_ELECTION_SECONDS)
+        latency = {"name": "latency", "then": [{"delay": f"{self.latency}s"}], **self._bounds}
+        lost = {
+            "name": "lostReplies",
+            "at": "beforeReply",
+            "command": list(_OF_APPLICATIONS),
+            "probability": self.lost,
+            "do": {"reset": True},
+            **self._bounds,
+        }
         return Scenario(
             file="drill",
             description="A drill",
             spec=spec,
-            rules=[RuleOrFault(rule, _PLACE) for rule in self._rules()],
-            faults=[RuleOrFault(fault, _PLACE) for fault in self._faults()],
+            rules=[RuleOrFault(latency, _PLACE)] if self.latency else [],
+            faults=[RuleOrFault(lost, _PLACE)] if self.lost else [],
             timeline=list(self._timeline()),
         )
 
     @property
     def _bounds(self) -> dict[str, Any]:
         return {} if self.seconds is None else {"for": f"{self.seconds}s"}
-
-    def _rules(self) -> Iterator[Mapping[str, Any]]:
-        if self.latency:
-            yield {"name": "latency", "then": [{"delay": f"{self.latency}s"}], **self._bounds}
-
-    def _faults(self) -> Iterator[Mapping[str, Any]]:
-        if self.lost:
-            yield {
-                "name": "lostReplies",
-                "at": "beforeReply",
-                "command": list(_OF_APPLICATIONS),
-                "probability": self.lost,
-                "do": {"reset": True},
-                **self._bounds,
-            }
 
     def _timeline(self) -> Iterator[TimelineEntry]:
         if self.share:
@@ -202,7 +196,9 @@ class Summary:
         ]
         if self.seconds:
             sections.append(frame.section("Over time", frame.panels([self._panel()], title="Over time")))
-        rows = [(name, *each.cells()) for name, each in [*sorted(self.totals.commands.items()), *self._all()]]
+        commands = self.totals.commands
+        listed = [*sorted(commands.items()), ("all", self.totals.total)] if commands else []
+        rows = [(name, *each.cells()) for name, each in listed]
         if rows:
             operations = frame.table(_OPERATIONS, rows, caption="Operations by command")
             sections.append(frame.section("Operations of the application", operations))
@@ -214,9 +210,6 @@ class Summary:
             )
             sections.append(frame.section("Errors that reached the application", table))
         return frame.page("A drill", sections, facts=f"{shlex.join(program)}: {self.drill}")
-
-    def _all(self) -> list[tuple[str, CommandTotals]]:
-        return [("all", self.totals.total)] if self.totals.commands else []
 
     def _panel(self) -> Panel:
         """Return the chart of what was new in each second of the drill."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from bson.errors import BSONError
+from typing import TYPE_CHECKING
 
 from fakeserver.deployment.records.operations import OperationTotals
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.network.wire_record import WireRecord
-from mongowire.errors import InvalidMessage, RemoteProtocolError
+from harness.unified.server_side.seen import document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fakeserver.network.wire_entries import Entry
-    from mongowire.connection import Envelope
 
 
 @dataclass(slots=True)
@@ -53,17 +48,10 @@ def fold(entry: Entry, totals: OperationTotals) -> None:
     """Fold the next entry of a record into totals."""
     if isinstance(entry, Received):
         envelope = entry.envelope
-        totals.asked(entry.connection, envelope.request_id, _document(envelope), entry.at)
+        totals.asked(entry.connection, envelope.request_id, document_of(envelope), entry.at)
     elif isinstance(entry, Sent):
-        totals.answered(entry.connection, entry.envelope.response_to, _document(entry.envelope), entry.at)
+        totals.answered(entry.connection, entry.envelope.response_to, document_of(entry.envelope), entry.at)
     elif isinstance(entry, Closed):
         totals.lost(entry.connection, entry.at)
     else:
         assert isinstance(entry, Accepted)
-
-
-def _document(envelope: Envelope) -> Mapping[str, Any]:
-    try:
-        return envelope.parse().decode()
-    except (InvalidMessage, RemoteProtocolError, BSONError, TypeError, ValueError):
-        return {}

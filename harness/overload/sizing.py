@@ -296,7 +296,7 @@ class Sizing:
     def setting(self) -> str:
         """Return what was played, as a sentence."""
         own = self.deployment
-        size = "" if own.size == 1 else f" at {_part(own.size)} of its size"
+        size = "" if own.size == 1 else f" at 1/{1 / own.size:.3g} of its size"
         return (
             f"{own.clients:,} clients that wait for {_time(own.timeout)} ({own.clients_do}) ask a server of"
             f" {_whole(own.capacity)} operations/s for {_whole(own.usual)}/s, at the peak for"
@@ -496,7 +496,3 @@ def _time(seconds: float) -> str:
 
 def _said(seconds: float | None) -> str:
     return "never" if seconds is None else _time(seconds)
-
-
-def _part(size: float) -> str:
-    return f"1/{1 / size:.3g}"
