@@ -20,7 +20,7 @@ from harness.unified.deployment import Topology
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from harness.adapters.lines import Hello
     from harness.testing.adapter_basics import Check
@@ -55,8 +55,13 @@ def command(adapter: str) -> ExitCode:
     except CannotStartError as error:
         raise click.ClickException(f"the adapter {error}") from error
     if said is not None:
-        for verdict in _contract(adapter, said):
-            report(verdict)
+        with AdapterChecks(adapter) as running:
+            # An adapter without any feature has just begun: operations are checked from COMMAND_EVENTS on.
+            for check in checks_of(said.features) if said.features else ():
+                report(verdict_of(running, check))
+        for feature in Feature:
+            if feature not in said.features and feature is not Feature.VIRTUAL_TIME:
+                report(Verdict(feature.name, Holds.NOT_DECLARED, feature.value))
     click.echo(", ".join(f"{counted[holds]} {holds}" for holds in Holds))
     return ExitCode.FAILED if counted[Holds.FAILED] else ExitCode.PASSED
 
@@ -68,19 +73,6 @@ async def _protocol(program: str, report: Callable[[Verdict], None]) -> Hello | 
         async for verdict in check_protocol(program, deployment):
             report(verdict)
         return await introduction(program, deployment)
-
-
-def _contract(adapter: str, said: Hello) -> Iterator[Verdict]:
-    """Yield a verdict for each check that the features call for, and for each feature that is not declared.
-
-    An adapter without any feature is one that has just begun: operations are checked from COMMAND_EVENTS on.
-    """
-    with AdapterChecks(adapter) as running:
-        for check in checks_of(said.features) if said.features else ():
-            yield verdict_of(running, check)
-    for feature in Feature:
-        if feature not in said.features and feature is not Feature.VIRTUAL_TIME:
-            yield Verdict(feature.name, Holds.NOT_DECLARED, feature.value)
 
 
 def verdict_of(running: AdapterChecks, check: Check) -> Verdict:

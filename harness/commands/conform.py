@@ -278,8 +278,11 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
     with result_files(run.settings, results=options.results, html=page) as files:
         of_run = LabRun(run, files, options.html) if run.repeats.wanted else Conformance(run, files)
         code = of_run.execute()
-    if code is ExitCode.PASSED and _is_bare(click.get_current_context()):
-        _say_what_next()
+    if code is ExitCode.PASSED:
+        ctx = click.get_current_context()
+        is_bare = all(ctx.get_parameter_source(name) is ParameterSource.DEFAULT for name in ctx.params)
+        if is_bare:  # a newcomer's first command
+            _say_what_next()
     return code
 
 
@@ -291,11 +294,6 @@ def _say_what_next() -> None:
     fits = (columns() or inf) >= max(map(len, beside))
     for line in beside if fits else (line for command, what in _NEXT for line in (command, f"{'':8}{what}")):
         echo(line)
-
-
-def _is_bare(ctx: click.Context) -> bool:
-    """Return whether nothing was asked for but the command: a newcomer's first."""
-    return all(ctx.get_parameter_source(name) is ParameterSource.DEFAULT for name in ctx.params)
 
 
 def run_of(options: Options) -> PreparedRun:
@@ -320,7 +318,9 @@ def run_of(options: Options) -> PreparedRun:
         scenarios = load_all(files_of(options))
     if not scenarios.files and scenarios.complaints:
         raise click.ClickException("\n".join(scenarios.complaints))
-    _refuse_unmatched(expectations, scenarios, everywhere=_is_users(options.expectations))
+    own, bundled = options.expectations, bundled_root().resolve()
+    is_users = own is not None and not own.resolve().is_relative_to(bundled)
+    _refuse_unmatched(expectations, scenarios, everywhere=is_users)
     deployments = deployments_of(options, uris)
     cases = cases_of(options, scenarios)
     return PreparedRun(
@@ -375,11 +375,6 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
         trace=trace_of(options.trace_adapter, infos),
         detail="all" if options.results or options.html else "failures",
     )
-
-
-def _is_users(expectations: Path | None) -> bool:
-    """Return whether a file of expectations is the user's own, and not one of the package."""
-    return expectations is not None and not expectations.resolve().is_relative_to(bundled_root().resolve())
 
 
 def _refuse_unmatched(expectations: Mapping[str, Expectations], scenarios: Load, *, everywhere: bool) -> None:

@@ -244,15 +244,11 @@ def _telling(state: Mapping[str, Any]) -> dict[str, Any]:
         {
             name: _with_unit(name, value)
             for name, value in server.items()
-            if name == "connections" or _says_something(value)
+            if name == "connections" or (any(value.values()) if isinstance(value, dict) else value)
         }
         for server in state["servers"]
     ]
     return said
-
-
-def _says_something(value: Any) -> bool:
-    return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
 def _with_unit(name: str, value: Any) -> Any:
@@ -385,11 +381,6 @@ def _tell_what_holds(
     click.echo(f"in force: {held}\nends with: {undoing}{_of_server(server_id)}", err=True)
 
 
-def _made() -> dict[str, click.Command]:
-    """Return the commands of all verbs, by their first word."""
-    return {name: _first(name) for name, listed in SUBCOMMANDS.items() if listed.module == "control"}
-
-
 def _first(name: str) -> click.Command:
     """Return the command of a first word: of one verb, or a group, which may be a verb itself."""
     own = next((verb for verb in VERBS if verb.command == name), None)
@@ -407,4 +398,5 @@ def _first(name: str) -> click.Command:
     return group
 
 
-commands: Final = _made()
+commands: Final = {name: _first(name) for name, listed in SUBCOMMANDS.items() if listed.module == "control"}
+"""The commands of all verbs, by their first word."""

@@ -60,14 +60,10 @@ def table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> list[s
     return aligned([names, *cells], width)
 
 
-def _is_record(document: Any) -> bool:
-    """Return whether a document is a record of the journal."""
-    return isinstance(document, dict) and {"seq", "at", "kind"} <= document.keys()
-
-
 def _lines(document: Mapping[str, Any], indent: str = "", *, width: int | None = None) -> Iterator[str]:
     for name, value in document.items():
-        if isinstance(value, list) and value and _is_record(value[0]):
+        first = value[0] if isinstance(value, list) and value else None
+        if isinstance(first, dict) and {"seq", "at", "kind"} <= first.keys():  # records of the journal
             yield from map(line_of, value)
             continue
         if name == "operations" and value and "attempts" in value[0]:
@@ -93,14 +89,11 @@ def bad_input(*errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise click.ClickException(_told(error)) from error
-
-
-def _told(error: Exception) -> str:
-    """Return what an error says; one of the operating system begins with its file, and has no number."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+        told = str(error)
+        # One of the operating system begins with its file, and has no number.
+        if isinstance(error, OSError) and error.strerror and error.filename is not None:
+            told = f"{error.filename}: {error.strerror}"
+        raise click.ClickException(told) from error
 
 
 def check_command(program: str) -> None:

@@ -37,12 +37,11 @@ from mongowire.system import SystemClock
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from harness.authoring.proposals.obedience import ObedienceTable
     from harness.authoring.proposals.proving import Proof
-    from harness.authoring.proposals.rule import Rule
 
 
 @click.command("propose")
@@ -105,7 +104,9 @@ def command(rule: Path, patch: Path, **given: Any) -> ExitCode:
         wanted, right = read_rule(rule), read_patch(patch)
         if given["specification"] is not None:
             folder.placed(wanted, given["specification"])
-        deployments = _deployments(wanted, given["topology"], given["profiles"])
+        # Where drivers are asked: where the rule is proved, and where the command line says besides.
+        named = targets.targets((*wanted.deployments, *given["topology"]), profiles=given["profiles"])
+        deployments = tuple(dict.fromkeys((*wanted.deployments, *named)))
         with work("trials") as advance:
             proof = proving.prove(
                 wanted,
@@ -134,15 +135,6 @@ def command(rule: Path, patch: Path, **given: Any) -> ExitCode:
             click.echo(line)
         _write(proof, table, given)
     return ExitCode.PASSED if proof.holds else ExitCode.FAILED
-
-
-def _deployments(rule: Rule, topologies: Sequence[str], profiles: Sequence[str]) -> tuple[str, ...]:
-    """Return where drivers are asked: where the rule is proved, and where the command line says besides."""
-    return tuple(
-        dict.fromkeys(
-            (*rule.deployments, *targets.targets((*rule.deployments, *topologies), profiles=profiles))
-        )
-    )
 
 
 def _lines(proof: Proof, table: ObedienceTable, *, verbose: bool) -> Iterator[str]:

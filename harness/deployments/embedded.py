@@ -111,7 +111,16 @@ class EmbeddedDeployment:
         """
         nodes = self.cluster.nodes
         primary = next((node.address for node in nodes if node.is_primary), nodes[0].address)
-        client = self._client(address or primary)
+        server = address or primary
+        if server not in self.clients:
+            user = "{}:{}@".format(*_ADMINISTRATOR) if self.auth else ""
+            self.clients[server] = driver.AsyncClient(
+                f"mongodb://{user}{server}/?directConnection=true&appName=harness&serverMonitoringMode=poll",
+                network=self.ports,
+                clock=self.clock,
+                rng=self.rng.spawn(f"admin/{server}"),
+            )
+        client = self.clients[server]
         try:
             try:
                 return await client.command(database, command)
@@ -138,17 +147,6 @@ class EmbeddedDeployment:
         for client in self.clients.values():
             await client.aclose()
         self.clients.clear()
-
-    def _client(self, address: str) -> AsyncClient:
-        if address not in self.clients:
-            user = "{}:{}@".format(*_ADMINISTRATOR) if self.auth else ""
-            self.clients[address] = driver.AsyncClient(
-                f"mongodb://{user}{address}/?directConnection=true&appName=harness&serverMonitoringMode=poll",
-                network=self.ports,
-                clock=self.clock,
-                rng=self.rng.spawn(f"admin/{address}"),
-            )
-        return self.clients[address]
 
 
 def in_order(uri: str, order: tuple[int, ...]) -> str:
@@ -212,7 +210,10 @@ async def embedded(
                 rng=rng.spawn("cluster"),
             )
         )
-        tap.journal, tap.names = cluster.journal, _names(cluster)
+        names = {node.address: node.name for node in cluster.servers}
+        names |= {balancer.address: f"balancer{number}" for number, balancer in enumerate(cluster.balancers)}
+        tap.names = {int(address.rpartition(":")[2]): name for address, name in names.items()}
+        tap.journal = cluster.journal
         deployment = EmbeddedDeployment(
             cluster=cluster,
             topology=topology,
@@ -232,13 +233,6 @@ async def embedded(
 def check_scenario(scenario: str, topology: Topology, *, auth: bool, profile: str) -> None:
     """Check a scenario for servers on a deployment. Raises `ControlError`, `ScenarioFileError` as one."""
     fakeserver.load_scenario(scenario, spec=_spec(topology, auth=auth, profile=profile))
-
-
-def _names(cluster: Cluster) -> dict[int, str]:
-    """Return the names of servers and balancers by their ports."""
-    found = {node.address: node.name for node in cluster.servers}
-    found |= {balancer.address: f"balancer{number}" for number, balancer in enumerate(cluster.balancers)}
-    return {int(address.rpartition(":")[2]): name for address, name in found.items()}
 
 
 def _spec(topology: Topology, *, auth: bool, profile: str = DEFAULT_PROFILE) -> ClusterSpec:

@@ -62,12 +62,15 @@ def launch(
         path.unlink(missing_ok=True)
     path.touch(mode=_PRIVATE_FILE)  # a log tells what a test sends
     with path.open("ab") as told:  # the server appends to it, too
+        # With the registry, and with the packages that run here.
+        ours = str(Path(harness.__file__).parents[1])
+        packages = os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
         process = subprocess.Popen(  # noqa: S603 - this program itself
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=told,
-            env=_environment(registry),
+            env={**os.environ, HOME_VARIABLE: str(registry.folder), "PYTHONPATH": packages},
             start_new_session=True,
         )
     try:
@@ -121,13 +124,6 @@ def end(entry: RegistryEntry, registry: Registry) -> ServerStatus:
     return status
 
 
-def _environment(registry: Registry) -> dict[str, str]:
-    """Return the environment of a server: with its registry, and with the packages that run here."""
-    ours = str(Path(harness.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
-    return {**os.environ, HOME_VARIABLE: str(registry.folder), "PYTHONPATH": path}
-
-
 def _clean_up(name: str, registry: Registry, process: int) -> None:
     """Remove what a server left, unless another one has its id by now."""
     entry = registry.read(name)
@@ -142,7 +138,12 @@ def _ready(
     ready = _first_line(process, timeout)
     entry = registry.read(name)
     if not ready or entry is None:
-        raise LaunchError(_told(log) or "the server ended, and said nothing")
+        # The last lines in the log that are no log messages: why the server ended.
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        told = [line for line in lines if not line.startswith("{") and "--help" not in line]
+        raise LaunchError(
+            "\n".join(told[-_TOLD_LINES:]).removeprefix("Error: ") or "the server ended, and said nothing"
+        )
     return entry
 
 
@@ -165,13 +166,6 @@ def _first_line(process: subprocess.Popen[bytes], timeout: float) -> bytes:
         raise LaunchError(f"the server was not ready after {timeout:g} seconds")
     output.close()
     return lines[0]
-
-
-def _told(path: Path) -> str:
-    """Return the last lines in the log that are no log messages: why the server ended."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    told = [line for line in lines if not line.startswith("{") and "--help" not in line]
-    return "\n".join(told[-_TOLD_LINES:]).removeprefix("Error: ")
 
 
 # A program of the user's, run to its end: signals go on to it, and its exit code is what shells say.

@@ -58,19 +58,16 @@ def targets(names: Iterable[str], *, auth: bool = False, profiles: Sequence[str]
     what a group has in a profile of its own stays in that.
     """
     single = [target for name in names for target in GROUPS.get(name, (name,))]
-    secured = [_secured(target) if auth else target for target in single]
+    if auth:
+        parted = (target.partition(_PROFILE) for target in single)
+        single = [f"{topology_of(plain)}{_WITH_AUTH}{at}{profile}" for plain, at, profile in parted]
     return tuple(
         dict.fromkeys(
             target if profile == DEFAULT_PROFILE or _PROFILE in target else f"{target}{_PROFILE}{profile}"
             for profile in profiles or (DEFAULT_PROFILE,)
-            for target in secured
+            for target in single
         )
     )
-
-
-def _secured(target: str) -> str:
-    plain, at, profile = target.partition(_PROFILE)
-    return f"{topology_of(plain)}{_WITH_AUTH}{at}{profile}"
 
 
 def topology_of(target: str) -> Topology:

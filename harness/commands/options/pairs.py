@@ -7,13 +7,14 @@ them goes together, which a test tries with all pairs.
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from harness.commands.options.common import Options
 
@@ -112,11 +113,6 @@ def refuse_clashes(options: Options) -> None:
         raise click.UsageError("--max-delay limits what --perturb draws: use both")
 
 
-def _among(names: Sequence[str], why: str) -> Iterator[Clash]:
-    for number, name in enumerate(names):
-        yield from (Clash(name, other, why) for other in names[number + 1 :])
-
-
 def _beside(other: str, why: str, *names: str) -> Iterator[Clash]:
     yield from (Clash(name, other, why) for name in names)
 
@@ -127,7 +123,10 @@ EXCLUSIONS: Final[Mapping[str, tuple[Clash, ...]]] = {
         _beside("--rules", "checks files, and the other only lists the rules", "PATHS", "--fix", "--watch")
     ),
     "schema": (
-        *_among(("--format", "--server", "--adapter"), "is a schema of its own"),
+        *(
+            Clash(one, other, "is a schema of its own")
+            for one, other in combinations(("--format", "--server", "--adapter"), 2)
+        ),
         *_beside(
             "--format", "is a version of the unified format, and the others have none of theirs", "--minor"
         ),

@@ -149,7 +149,10 @@ def stop(
     refuse_excluded(click.get_current_context(), "stop")
     registry = Registry(runner_folder)
     with bad_input(ControlError, OSError):
-        entries = _chosen((*ids, *more_ids), registry, every=every)
+        if every:
+            entries = registry.entries()
+        else:
+            entries = [find(each, registry=registry) for each in (*ids, *more_ids) or (None,)]
     failures = []
     for entry in entries:
         try:
@@ -160,13 +163,6 @@ def stop(
     if failures:
         raise click.ClickException("\n".join(failures))
     return ExitCode.PASSED
-
-
-def _chosen(ids: tuple[str, ...], registry: Registry, *, every: bool) -> list[RegistryEntry]:
-    """Return the entries to end. Raises `ControlError`."""
-    if every:
-        return registry.entries()
-    return [find(each, registry=registry) for each in ids] if ids else [find(registry=registry)]
 
 
 @click.command("prune")

@@ -22,7 +22,6 @@ from mongowire.documents.errors import ControlError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fakeserver.control.registry import Registry, RegistryEntry
 
 _NOT_FOUND: Final = 127
 """The exit code of shells for a command that does not exist."""
@@ -51,7 +50,9 @@ def command(
     did, and the operations that failed in the application. The exit code is that of COMMAND; where that is 0,
     it is 1 if something of the --scenario never happened.
     """
-    served, program = _parted(words)
+    # The options of `serve` are there only in front of a second `--`.
+    at = words.index("--") if "--" in words else None
+    served, program = ((), words) if at is None else (words[:at], words[at + 1 :])
     if not program:
         raise click.UsageError("there is no command: write it behind --", click.get_current_context())
     check_command(program[0])
@@ -59,7 +60,9 @@ def command(
         with bad_input(ValueError, LaunchError, OSError):
             starting = starting_of(options, served)
             registry = starting.registry
-            entry = _running(starting.name, registry)
+            entry = registry.read(starting.name)
+            if entry is not None and ControlClient(entry).status() is not ServerStatus.RUNNING:
+                entry = None
             plays = starting.plays_scenario and entry is None
             if entry is None:
                 entry = stack.enter_context(
@@ -82,16 +85,3 @@ def command(
         judged = telling.code(code, verdict, judges=plays)
         telling.tell(entry.id, verdict, control, code=code, judged=judged)
         return judged
-
-
-def _parted(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options of `serve`, which are there only in front of a second `--`, and the command."""
-    if "--" not in words:
-        return (), words
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
-
-
-def _running(name: str, registry: Registry) -> RegistryEntry | None:
-    entry = registry.read(name)
-    return entry if entry is not None and ControlClient(entry).status() is ServerStatus.RUNNING else None

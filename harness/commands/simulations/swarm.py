@@ -60,14 +60,13 @@ def command(*, replay: int | None, schedule: str | None, html: Path | None, **op
         return _run(**options)
 
     with bad_input(ScheduleError, OSError, UnicodeDecodeError):
-        chosen = draw(replay) if replay is not None else _read(schedule or "")
+        if replay is not None:
+            chosen = draw(replay)
+        else:
+            text = schedule or ""
+            is_file = "=" not in text and "@" not in text
+            chosen = parse(Path(text).read_text(encoding="utf-8") if is_file else text)
     return _show(chosen, html)
-
-
-def _read(text: str) -> Schedule:
-    """Read a schedule, or the file that has one. Raises `ScheduleError`, and `OSError` for a file."""
-    is_file = "=" not in text and "@" not in text
-    return parse(Path(text).read_text(encoding="utf-8") if is_file else text)
 
 
 def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
