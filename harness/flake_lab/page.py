@@ -33,28 +33,20 @@ def page(cases: Sequence[RepeatedCase], settings: Settings, *, created: str) -> 
     """Return the page on cases that have been run; `created` is when, for readers."""
     ran = [case for case in cases if not case.is_skipped]
     unsound = [case for case in ran if case.counts[ResultStatus.FAILED]]
+    drivers = dict.fromkeys(
+        f"{headline(case.item.adapter, case.item.edition, settings)} on {case.item.topology}" for case in ran
+    )
+    skipped = f", {len(cases) - len(ran)} skipped" if len(cases) > len(ran) else ""
+    counts = f"{len(unsound)} of {len(ran)} cases failed at least once{skipped}"
+    facts = "; ".join([*drivers, counts, f"{settings.time} time, first seed {settings.seed}"])
     body = (
-        f'<header>\n<h1>Flake lab</h1>\n<p class="facts">{_text(_facts(cases, ran, unsound, settings))}</p>\n'
+        f'<header>\n<h1>Flake lab</h1>\n<p class="facts">{_text(facts)}</p>\n'
         f'</header>\n<main class="sheet">\n{_rates(ran)}'
         f"{''.join(_card(case, settings) for case in unsound)}</main>\n"
         f"<footer>Made by pushbackd {_text(version())}, {_text(created)}.</footer>"
     )
     own = (resources.files("harness.flake_lab") / "page.css").read_text(encoding="utf-8")
     return framed(body, title="Flake lab · pushbackd", sheets=("page", "sequence"), own=own)
-
-
-def _facts(
-    cases: Sequence[RepeatedCase],
-    ran: Sequence[RepeatedCase],
-    unsound: Sequence[RepeatedCase],
-    settings: Settings,
-) -> str:
-    drivers = dict.fromkeys(
-        f"{headline(case.item.adapter, case.item.edition, settings)} on {case.item.topology}" for case in ran
-    )
-    skipped = f", {len(cases) - len(ran)} skipped" if len(cases) > len(ran) else ""
-    counts = f"{len(unsound)} of {len(ran)} cases failed at least once{skipped}"
-    return "; ".join([*drivers, counts, f"{settings.time} time, first seed {settings.seed}"])
 
 
 def _rates(cases: Sequence[RepeatedCase]) -> str:
@@ -109,7 +101,11 @@ def _card(case: RepeatedCase, settings: Settings) -> str:
             *_schedule(case),
             "<h3>Run it again</h3>\n",
             f'<pre tabindex="0">{_text(rerun_command(shown.result, settings))}</pre>\n',
-            *_traces(case, shown),
+            # Of a run that passed, if one did, and of the failure, side by side.
+            '<div class="traces">\n',
+            "" if case.passing is None else _trace("Passed", case.item.id, case.passing),
+            _trace("Failed", case.item.id, shown),
+            "</div>\n",
             "</section>\n",
         ]
     )
@@ -144,15 +140,6 @@ def _schedule(case: RepeatedCase) -> Iterator[str]:
         what = f" ({met[str(each)]})" if met.get(str(each)) else ""
         yield f"<dt>{_text(str(each))}</dt><dd>{_text(each.described() + what)}</dd>"
     yield "</dl>\n"
-
-
-def _traces(case: RepeatedCase, failure: FlakyFailure) -> Iterator[str]:
-    """Yield the pictures of a run that passed, if one did, and of the failure, side by side."""
-    yield '<div class="traces">\n'
-    if case.passing is not None:
-        yield _trace("Passed", case.item.id, case.passing)
-    yield _trace("Failed", case.item.id, failure)
-    yield "</div>\n"
 
 
 def _trace(word: str, name: str, run: FlakyFailure) -> str:

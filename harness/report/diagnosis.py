@@ -43,7 +43,12 @@ def failure_groups(failed: Iterable[Result]) -> tuple[FailureGroup, ...]:
     """
     found: dict[tuple[object, ...], list[Result]] = {}
     for result in failed:
-        key = (result.adapter, result.status, result.cause or _general(result.reason), _rules(result))
+        key = (
+            result.adapter,
+            result.status,
+            result.cause or _PARTICULAR.sub("…", result.reason.partition("\n")[0]),
+            _rules(result),
+        )
         found.setdefault(key, []).append(result)
     return tuple(_group(results) for results in found.values())
 
@@ -61,10 +66,6 @@ def _unclear(result: Result) -> tuple[bool, bool, int]:
 
 def _rules(result: Result) -> tuple[str, ...]:
     return result.rules or rules_of_cases().get(result.id, ())
-
-
-def _general(reason: str) -> str:
-    return _PARTICULAR.sub("…", reason.partition("\n")[0])
 
 
 class Likeness(NamedTuple):

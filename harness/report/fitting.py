@@ -73,19 +73,14 @@ def _pieces(line: str, room: int) -> Iterator[str]:
     for found in _WORDS.finditer(line):
         word = found[0]
         while length(word) > room and "://" not in word:
-            cut = _cut(word, room)
+            # The mark of a colour takes no room and is not cut.
+            cut = filled = 0
+            while filled < room:
+                mark = _ESCAPE.match(word, cut)
+                cut, filled = (mark.end(), filled) if mark else (cut + 1, filled + 1)
             yield word[:cut]
             word = word[cut:]
         yield word
-
-
-def _cut(word: str, room: int) -> int:
-    """Return where a text has filled the room; the mark of a colour takes none and is not cut."""
-    place = filled = 0
-    while filled < room:
-        mark = _ESCAPE.match(word, place)
-        place, filled = (mark.end(), filled) if mark else (place + 1, filled + 1)
-    return place
 
 
 def aligned(

@@ -132,7 +132,15 @@ def _overview(
     ):
         facts = ", ".join(filter(None, (settings.driver(adapter), f"edition {edition}")))
         yield f"\n**{_in_cell(adapter)}** ({_in_cell(facts)}) on **{topology}**\n"
-        yield from _table(list(group))
+        of_table = list(group)
+        tally = Tally.of(of_table)
+        used = [each for each in ResultStatus if each is ResultStatus.PASSED or tally[each]]
+        yield f"| specification | {' | '.join(each.value for each in used)} | time |"
+        yield f"|---|{'--:|' * (len(used) + 1)}"
+        for name, of_name in by_specification(of_table).items():
+            counts = Tally.of(of_name)
+            cells = " | ".join(str(counts[each] or "·") for each in used)
+            yield f"| {_in_cell(name)} | {cells} | {sum(each.duration_ms for each in of_name) / 1000:.2f} s |"
     if complaints:
         yield "\n### Unusable files\n"
         yield from (f"- {_code(complaint)}" for complaint in complaints)
@@ -140,35 +148,21 @@ def _overview(
         yield "\n### Failures"
 
 
-def _table(results: Sequence[Result]) -> Iterator[str]:
-    tally = Tally.of(results)
-    used = [each for each in ResultStatus if each is ResultStatus.PASSED or tally[each]]
-    yield f"| specification | {' | '.join(each.value for each in used)} | time |"
-    yield f"|---|{'--:|' * (len(used) + 1)}"
-    for name, group in by_specification(results).items():
-        counts = Tally.of(group)
-        cells = " | ".join(str(counts[each] or "·") for each in used)
-        yield f"| {_in_cell(name)} | {cells} | {sum(each.duration_ms for each in group) / 1000:.2f} s |"
-
-
 def _detail(result: Result, settings: Settings) -> Iterator[str]:
     yield f"\n<details><summary><code>{html.escape(result.id)}</code>"
     yield f"{html.escape(f'[{result.adapter}, {result.topology}]')}</summary>\n"
-    yield f"{_link(result)}\n"
+    # The location, as a link into the repository where that is known.
+    link, file = _code(result.location), _in_workspace(result.file)
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
+    server, repository, commit = (os.environ.get(name) for name in names)
+    if file and server and repository and commit:
+        line = f"{file}#L{result.line}"
+        link = f"[{_code(f'{file}:{result.line}')}]({server}/{repository}/blob/{commit}/{line})"
+    yield f"{link}\n"
     text = [*explanation(result), "", rerun_command(result, settings)]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "\n".join(text))), default=0))
     yield from (f"{fence}text", *text, fence)
     yield "\n</details>"
-
-
-def _link(result: Result) -> str:
-    """Return the location of a result, as a link into the repository where that is known."""
-    file = _in_workspace(result.file)
-    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
-    server, repository, commit = (os.environ.get(name) for name in names)
-    if not (file and server and repository and commit):
-        return _code(result.location)
-    return f"[{_code(f'{file}:{result.line}')}]({server}/{repository}/blob/{commit}/{file}#L{result.line})"
 
 
 def _in_workspace(path: str) -> str:

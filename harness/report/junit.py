@@ -38,27 +38,26 @@ def write(
     root = ET.Element("testsuites", name="pushbackd conform")
     _count(root, results)
     for (adapter, topology), group in groupby(results, key=lambda result: (result.adapter, result.topology)):
-        root.append(_suite(f"{adapter} on {topology}", list(group), settings, of_case))
+        of_suite = list(group)
+        suite = ET.Element("testsuite", name=f"{adapter} on {topology}")
+        _count(suite, of_suite)
+        first = of_suite[0]
+        properties = {
+            "adapter": first.adapter,
+            "driver": settings.driver(first.adapter),
+            "topology": first.topology,
+            "edition": first.edition,
+            "server_version": next(
+                (result.server_version for result in of_suite if result.server_version), ""
+            ),
+            "seed": str(settings.seed),
+            "time": settings.time,
+        }
+        _list(suite, properties)
+        suite.extend(_case(result, of_case(result)) for result in of_suite)
+        root.append(suite)
     ET.indent(root)
     write_whole(path, ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
-
-
-def _suite(name: str, results: Sequence[Result], settings: Settings, of_case: _Properties) -> ET.Element:
-    suite = ET.Element("testsuite", name=name)
-    _count(suite, results)
-    first = results[0]
-    properties = {
-        "adapter": first.adapter,
-        "driver": settings.driver(first.adapter),
-        "topology": first.topology,
-        "edition": first.edition,
-        "server_version": next((result.server_version for result in results if result.server_version), ""),
-        "seed": str(settings.seed),
-        "time": settings.time,
-    }
-    _list(suite, properties)
-    suite.extend(_case(result, of_case(result)) for result in results)
-    return suite
 
 
 def _list(element: ET.Element, properties: Mapping[str, str]) -> None:

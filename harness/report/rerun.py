@@ -27,7 +27,15 @@ def rerun_command(result: Result, settings: Settings) -> str:
         "--adapter",
         f"cmd:{command}" if (command := settings.command(result.adapter)) else result.adapter,
     ]
-    words += _where(result, settings) if result.topology != NO_SERVER else []
+    if is_by_uri(result.topology):  # without a password
+        multi = settings.uri_multi
+        words += ["--uri", ConnectionString.of(settings.uri).redacted()]
+        words += ["--uri-multi", ConnectionString.of(multi).redacted()] if multi else []
+    elif result.topology != NO_SERVER:
+        profile, scenario = profile_of(result.topology), settings.server_scenario
+        words += ["--topology", without_profile(result.topology)]
+        words += [] if profile == DEFAULT_PROFILE else ["--profile", profile]
+        words += ["--server-scenario", scenario] if scenario else []
     seed = settings.seed if result.seed is None else result.seed
     words += ["--edition", result.edition, "--time", settings.time, "--seed", str(seed)]
     words += [] if result.schedule is None else ["--schedule", result.schedule]
@@ -59,15 +67,3 @@ def explain_command(result: Result, settings: Settings) -> str:
         "--seed": str(seed or ""),
     }
     return shlex.join([*words, *(word for option in options.items() if option[1] for word in option)])
-
-
-def _where(result: Result, settings: Settings) -> list[str]:
-    """Return the options that name the deployment, without a password."""
-    if not is_by_uri(result.topology):
-        profile = profile_of(result.topology)
-        where = ["--topology", without_profile(result.topology)]
-        where += [] if profile == DEFAULT_PROFILE else ["--profile", profile]
-        scenario = settings.server_scenario
-        return [*where, "--server-scenario", scenario] if scenario else where
-    multi = ["--uri-multi", ConnectionString.of(settings.uri_multi).redacted()] if settings.uri_multi else []
-    return ["--uri", ConnectionString.of(settings.uri).redacted(), *multi]

@@ -82,14 +82,11 @@ def counted_lines(reasons: Mapping[str, int], *, whole: bool) -> Iterator[str]:
 def reason_of(result: Result) -> str:
     """Return the reason of a result without what only its deployment or its own fields explain."""
     first = result.reason.partition("\n")[0]
-    parts = (_plain(part) for part in first.split(_ALTERNATIVE))
+    parts = (
+        found[1] if (found := _FEATURE.match(part)) else _FACT.sub(r"\1", part)
+        for part in first.split(_ALTERNATIVE)
+    )
     return _ALTERNATIVE.join(dict.fromkeys(parts))
-
-
-def _plain(reason: str) -> str:
-    if found := _FEATURE.match(reason):
-        return found[1]
-    return _FACT.sub(r"\1", reason)
 
 
 def _keys(reason: str, *, by_uri: bool) -> Iterator[str]:

@@ -14,11 +14,11 @@ from mongowire.package import version
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from harness.report.rules.rulebook import Rule, Specification
-    from harness.report.rules.table import Driver, Evidence, RuleCell, RuleTable
+    from harness.report.rules.table import Driver, Evidence, RuleTable
 
 _LETTERS: Final = {
     RuleVerdict.KEPT: "✓",
@@ -54,11 +54,19 @@ def build(table: RuleTable, *, created: str) -> str:
             f"<dt>{_mark(verdict)} {verdict}</dt><dd>{escape(meaning)}</dd>"
             for verdict, meaning in _MEANINGS.items()
         ),
-        "filters": "".join(_filter(spec.prefix, spec.title) for spec in specs),
+        "filters": "".join(
+            f'<label><input type="radio" name="spec" id="only-{spec.prefix}"> {escape(spec.title)}</label>'
+            for spec in specs
+        ),
         "numbers": _numbers(table),
         "tables": "".join(_section(spec, table) for spec in specs),
     }
-    own = _file("drivers.css") + _filters_style(specs)
+    # Hide the other specifications when one is chosen: without a script.
+    style = "\n".join(
+        f"body:has(#only-{spec.prefix}:checked) section:not(#{spec.prefix}) {{ display: none; }}"
+        for spec in specs
+    )
+    own = _file("drivers.css") + style
     body = frame.filled(_file("drivers.html"), parts)
     return frame.framed(body, title="Drivers and rules", sheets=("page",), own=own)
 
@@ -75,22 +83,6 @@ def _class(verdict: RuleVerdict) -> str:
     return verdict.value.replace(" ", "-")
 
 
-def _title(driver: Driver) -> str:
-    return f"{escape(driver.name)} <small>{escape(driver.facts)}</small>"
-
-
-def _filter(prefix: str, title: str) -> str:
-    return f'<label><input type="radio" name="spec" id="only-{prefix}"> {escape(title)}</label>'
-
-
-def _filters_style(specs: Sequence[Specification]) -> str:
-    """Hide the other specifications when one is chosen: without a script."""
-    return "\n".join(
-        f"body:has(#only-{spec.prefix}:checked) section:not(#{spec.prefix}) {{ display: none; }}"
-        for spec in specs
-    )
-
-
 def _numbers(table: RuleTable) -> str:
     rows = []
     for driver in table.drivers:
@@ -100,7 +92,10 @@ def _numbers(table: RuleTable) -> str:
 
 
 def _section(spec: Specification, table: RuleTable) -> str:
-    head = "".join(f'<th scope="col">{_title(driver)}</th>' for driver in table.drivers)
+    head = "".join(
+        f'<th scope="col">{escape(driver.name)} <small>{escape(driver.facts)}</small></th>'
+        for driver in table.drivers
+    )
     rows = "".join(_row(rule, table) for rule in spec.rules)
     edition = f" <small>{escape(spec.edition)}</small>" if spec.edition else ""
     return (
@@ -113,12 +108,9 @@ def _section(spec: Specification, table: RuleTable) -> str:
 def _row(rule: Rule, table: RuleTable) -> str:
     differs = ' class="differs"' if table.differs(rule) else ""
     cells = "".join(_cell(rule, driver, table) for driver in table.drivers)
-    return f'<tr id="{rule.id}"{differs}><th scope="row">{_asked(rule)}</th>{cells}</tr>'
-
-
-def _asked(rule: Rule) -> str:
     asked = f"{', '.join(rule.keywords)}: {rule.text}"
-    return f'<a href="#{rule.id}">{rule.id}</a> {escape(asked)}{_scenarios(rule)}'
+    head = f'<a href="#{rule.id}">{rule.id}</a> {escape(asked)}{_scenarios(rule)}'
+    return f'<tr id="{rule.id}"{differs}><th scope="row">{head}</th>{cells}</tr>'
 
 
 def _scenarios(rule: Rule) -> str:
@@ -137,29 +129,24 @@ def _cell(rule: Rule, driver: Driver, table: RuleTable) -> str:
     label = f'<span class="hidden">{escape(driver.name)}: {verdict}</span>'
     shown_as = f"{_mark(verdict)}{label}"
     if verdict is RuleVerdict.BROKEN:
-        evidence = (_evidence(rule, driver, each) for each in cell.failed[:_MOST_EVIDENCE])
-        body = "".join(evidence) + _more(len(cell.failed))
+        # One case may break several rules: each of its timelines is a region of its own.
+        place = f"{rule.id}, {driver.name}"
+        evidence = (
+            part
+            for each in cell.failed[:_MOST_EVIDENCE]
+            for part in _parts(each, f"Timeline of {place}: {each.case_id}, {each.topology}")
+        )
+        failed = len(cell.failed)
+        more = f"<p>and {failed - _MOST_EVIDENCE} more</p>" if failed > _MOST_EVIDENCE else ""
+        body = "".join(evidence) + more
         summary = f"{shown_as} {cell.broken_cases} of {cell.cases}"
         return f'<td class="broken"><details><summary>{summary}</summary>{body}</details></td>'
     if verdict is RuleVerdict.ABSENT:
-        return f'<td class="absent"><details><summary>{shown_as}</summary>{_reasons(cell)}</details></td>'
+        lines = (f"<li>{escape(reason)}</li>" for reason, _ in cell.skipped.most_common(_MOST_EVIDENCE))
+        reasons = f"<ul>{''.join(lines)}</ul>"
+        return f'<td class="absent"><details><summary>{shown_as}</summary>{reasons}</details></td>'
     number = f" {cell.cases}" if verdict is RuleVerdict.KEPT else ""
     return f'<td class="{_class(verdict)}">{shown_as}{number}</td>'
-
-
-def _more(number: int) -> str:
-    return f"<p>and {number - _MOST_EVIDENCE} more</p>" if number > _MOST_EVIDENCE else ""
-
-
-def _reasons(cell: RuleCell) -> str:
-    lines = (f"<li>{escape(reason)}</li>" for reason, _ in cell.skipped.most_common(_MOST_EVIDENCE))
-    return f"<ul>{''.join(lines)}</ul>"
-
-
-def _evidence(rule: Rule, driver: Driver, evidence: Evidence) -> str:
-    # One case may break several rules: each of its timelines is a region of its own.
-    place = f"{rule.id}, {driver.name}: {evidence.case_id}, {evidence.topology}"
-    return "".join(_parts(evidence, f"Timeline of {place}"))
 
 
 def _parts(evidence: Evidence, timeline: str) -> Iterator[str]:
