@@ -150,7 +150,13 @@ class _Discovery:
     def check(self, outcome: Marked) -> None:
         """Compare with an outcome. Raises CaseFailedError."""
         if (events := outcome.get("events")) is not None:
-            self._check_events(events)
+            # What was published since the last phase that asked.
+            heard = [event for event in self._published if event.kind.startswith(_DISCOVERY_EVENTS)]
+            self._published.clear()
+            names = [_in_camel_case(next(iter(event))) for event in events.value]
+            require(events, [event.kind for event in heard], wanted=names)
+            for event, wanted in zip(heard, events.items(), strict=True):
+                _check_event(event, wanted[next(iter(wanted.value))])
         if (servers := outcome.get("servers")) is not None:
             self._check_topology(outcome, servers)
 
@@ -170,15 +176,6 @@ class _Discovery:
             if (pool := expected.get("pool")) is not None:
                 owner = self.topology.server(server.address)
                 require(pool, None if owner is None else {"generation": owner.pool.generation})
-
-    def _check_events(self, expected: Marked) -> None:
-        """Compare with what was published since the last phase that asked."""
-        heard = [event for event in self._published if event.kind.startswith(_DISCOVERY_EVENTS)]
-        self._published.clear()
-        names = [_in_camel_case(next(iter(event))) for event in expected.value]
-        require(expected, [event.kind for event in heard], wanted=names)
-        for event, wanted in zip(heard, expected.items(), strict=True):
-            _check_event(event, wanted[next(iter(wanted.value))])
 
 
 def _error(failure: Mapping[str, Any]) -> DriverError:

@@ -49,9 +49,12 @@ def round_trip_times(case: Marked) -> Runs:
 def _check_suitable(case: Marked, _notes: Notes) -> None:
     value = case.value
     topology = _topology(value["topology_description"])
-    selector = Selector(
-        value.get("operation", "read") == "write", _preference(value.get("read_preference", {}))
+    data = value.get("read_preference", {})
+    mode = data.get("mode", "Primary")
+    preference = ReadPreference(
+        ReadMode(mode[0].lower() + mode[1:]), tuple(data.get("tag_sets", ())), data.get("maxStalenessSeconds")
     )
+    selector = Selector(value.get("operation", "read") == "write", preference)
     avoided = [server["address"] for server in value.get("deprioritized_servers", ())]
     heartbeat = value.get("heartbeatFrequencyMS", 10_000) / 1000
     try:
@@ -86,13 +89,6 @@ def _server(data: Mapping[str, Any]) -> ServerDescription:
         last_write_date=last_write,
         last_update=data.get("lastUpdateTime", 0) / 1000,
         max_wire_version=data.get("maxWireVersion", 21),
-    )
-
-
-def _preference(data: Mapping[str, Any]) -> ReadPreference:
-    mode = data.get("mode", "Primary")
-    return ReadPreference(
-        ReadMode(mode[0].lower() + mode[1:]), tuple(data.get("tag_sets", ())), data.get("maxStalenessSeconds")
     )
 
 

@@ -75,11 +75,6 @@ _HEAD: Final[Mapping[str, Any]] = {"description": "", "schemaVersion": f"1.{MINO
 """What a file needs to be examined: all that the format has, whatever its version was to be."""
 
 
-def _only(entity: Any) -> tuple[str, Any]:
-    """Return kind and body of an entity, if it has one kind."""
-    return next(iter(entity.items())) if isinstance(entity, dict) and len(entity) == 1 else ("", None)
-
-
 @dataclass(slots=True)
 class Remains:
     """A document, from a copy of which mistakes are taken out one after the other."""
@@ -103,7 +98,12 @@ class Remains:
         if not isinstance(value, dict) or not isinstance(value.get("tests"), list):
             return False
         if found := _OPERATION.match(field):
-            self._idle(value["tests"][int(found[1])]["operations"], int(found[2]))
+            # One that does nothing takes its place; what it would have named stays unknown.
+            operations = value["tests"][int(found[1])]["operations"]
+            index = int(found[2])
+            if _MAKES_ENTITIES.search(str(operations[index])):
+                self.names_are_known = False
+            operations[index] = {"name": "wait", "object": "testRunner", "arguments": {"ms": 0}}
         elif found := _TEST.match(field):
             value["tests"][int(found[1])] = {"description": "", "operations": []}
         elif found := _OF_TEST.match(field):
@@ -121,7 +121,10 @@ class Remains:
 
     def _mend_entity(self, entities: list[Any], index: int, field: str) -> None:
         """Take out the field of an entity that is wrong; one without its name becomes another thing."""
-        kind, body = _only(entities[index])
+        entity = entities[index]
+        has_one_kind = isinstance(entity, dict) and len(entity) == 1
+        only: tuple[str, Any] = next(iter(entity.items())) if has_one_kind else ("", None)
+        kind, body = only
         found = _OF_ENTITY.search(field)
         needed = _NEEDED.get(kind, ())
         is_whole = isinstance(body, dict) and all(isinstance(body.get(each), str) for each in needed)
@@ -131,12 +134,6 @@ class Remains:
             return
         self.names_are_known = False
         entities[index] = {"thread": {"id": f"createEntities[{index}]"}}
-
-    def _idle(self, operations: list[Any], index: int) -> None:
-        """Replace an operation by one that does nothing; what it would have named stays unknown."""
-        if _MAKES_ENTITIES.search(str(operations[index])):
-            self.names_are_known = False
-        operations[index] = {"name": "wait", "object": "testRunner", "arguments": {"ms": 0}}
 
 
 # Comments that allow what a rule would tell of: `# lint: allow timed-wait, the server looks once a second`.

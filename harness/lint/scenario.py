@@ -214,17 +214,13 @@ class LintedScenario:
             for expected in _items(item.get(name)):
                 self._refer(expected["client"], EntityKind.CLIENT, test.entities)
                 self._operators(expected, test)
-        self._server_side(item.get("pushbackd"), test)
+        own = item.get("pushbackd")
+        if own is not None:
+            for element in _items(own.get("expectAttempts")):
+                if "session" in element.value:
+                    self._refer(element["session"], EntityKind.SESSION, test.entities)
+            self._operators(own, test)
         return test
-
-    def _server_side(self, own: Marked | None, test: Test) -> None:
-        """Take in what servers are to have seen."""
-        if own is None:
-            return
-        for element in _items(own.get("expectAttempts")):
-            if "session" in element.value:
-                self._refer(element["session"], EntityKind.SESSION, test.entities)
-        self._operators(own, test)
 
     def _step(self, item: Marked, test: Test, thread: str) -> None:
         name, target = item.value["name"], None

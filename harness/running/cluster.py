@@ -115,19 +115,14 @@ def as_they_end(futures: MutableMapping[Future[T], K]) -> Iterator[tuple[Future[
         each.add_done_callback(done.put)
         del each
     while futures:
-        ended = _next(done)
+        interruption.check()
+        try:
+            ended = done.get(timeout=_ASK_SECONDS)
+        except Empty:
+            continue
         key = futures.pop(ended)
         yield ended, key
         del ended
-
-
-def _next(done: SimpleQueue[Future[T]]) -> Future[T]:
-    while True:
-        interruption.check()
-        try:
-            return done.get(timeout=_ASK_SECONDS)
-        except Empty:
-            continue
 
 
 # The cases of a run on a cluster: an equal of `WorkerPool`.
@@ -170,7 +165,12 @@ class ClusterPool:
         end on their machines, but nobody hears of it.
         """
         with on_cluster(self._address) as executor:
-            batches = self._batches([*order], threads_of(executor))
+            # Each batch has some of the long items, which are the first.
+            indexes = [*order]
+            even = -(-len(indexes) // (threads_of(executor) * _BATCHES_PER_THREAD))
+            size = self._batch or max(even, _WORTH_A_BATCH[self._settings.time])
+            count = -(-len(indexes) // size)
+            batches = [indexes[first::count] for first in range(count)]
             settings = self._settings.to_dict()
             futures = {
                 executor.submit(run_batch, settings, [items[index].to_dict() for index in batch]): batch
@@ -180,13 +180,6 @@ class ClusterPool:
                 results: Sequence[Mapping[str, Any]] = result_of(future)
                 for index, result in zip(batch, results, strict=True):
                     self._on_result(index, Result.from_dict(result))
-
-    def _batches(self, order: Sequence[int], threads: int) -> Sequence[Sequence[int]]:
-        """Return batches of indexes: each has some of the long items, which are the first."""
-        even = -(-len(order) // (threads * _BATCHES_PER_THREAD))
-        size = self._batch or max(even, _WORTH_A_BATCH[self._settings.time])
-        count = -(-len(order) // size)
-        return [order[first::count] for first in range(count)]
 
 
 def run_batch(settings: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -332,7 +332,11 @@ class ItemExecutor:
     ) -> CaseOutcome:
         """Run the case; an error outside of the scenario becomes a failure with its text."""
         limit = self._settings.case_timeout
-        if isinstance(case, Case) and _is_virtual_only(case):
+        if (
+            isinstance(case, Case)
+            and case.server_side is not None
+            and case.server_side.run_on.time == "virtual"
+        ):
             limit *= _VIRTUAL_ONLY
         timer = asyncio.timeout(limit)
         try:
@@ -394,10 +398,6 @@ class ItemExecutor:
 def _network(item: Item, network: Network, clock: Clock) -> Network:
     """Return the network for an item's servers, which its schedule may disturb."""
     return network if item.schedule is None else DisturbedNetwork(network, clock)
-
-
-def _is_virtual_only(case: Case) -> bool:
-    return case.server_side is not None and case.server_side.run_on.time == "virtual"
 
 
 def _defect() -> CaseOutcome:

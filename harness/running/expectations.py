@@ -359,7 +359,8 @@ def drafted(path: Path, results: Sequence[Result] = ()) -> Draft:
         known = parse(read_yaml(text, path)[0], drafts=True) if path.exists() else Expectations()
     except ScenarioError as error:
         raise ExpectationsError(str(error)) from error
-    added = tuple(failures(result for result in results if _is_new(result, known)))
+    new = [each for each in results if known.find(each.id, each.topology, each.edition) is None]
+    added = tuple(failures(new))
     if not added:
         return Draft(text, (), len(known.entries))
     merged = with_entries(text, added)
@@ -385,7 +386,10 @@ def failures(results: Iterable[Result]) -> Iterator[DraftEntry]:
         if failed:
             some = any(result.status in _RAN for result in of_case)
             topologies = dict.fromkeys(result.topology for result in failed) if some else ()
-            yield DraftEntry(case, tuple(topologies), _remark(failed[0]))
+            first = failed[0]
+            why = " ".join(first.reason.split()) or first.mismatch
+            remark = shortened(f"{shown(first.location)}: {why}", _COMMENT_WIDTH)
+            yield DraftEntry(case, tuple(topologies), remark)
 
 
 def with_entries(text: str, entries: Sequence[DraftEntry]) -> str:
@@ -413,10 +417,6 @@ def _listed(entries: Sequence[DraftEntry], indent: str) -> Iterator[str]:
         yield from entry.lines(indent)
 
 
-def _is_new(result: Result, known: Expectations) -> bool:
-    return known.find(result.id, result.topology, result.edition) is None
-
-
 def _is_sum(found: Expectations, known: Expectations, added: Sequence[DraftEntry]) -> bool:
     """Return whether a file has all its old entries, and the new ones after those of their list."""
     entries = [replace(entry, location="") for entry in found.entries]
@@ -424,11 +424,6 @@ def _is_sum(found: Expectations, known: Expectations, added: Sequence[DraftEntry
     before = sum(entry.kind == KNOWN_FAILING for entry in old)
     new = [Entry(KNOWN_FAILING, entry.case, "", "", frozenset(entry.topologies)) for entry in added]
     return entries == [*old[:before], *new, *old[before:]]
-
-
-def _remark(result: Result) -> str:
-    why = " ".join(result.reason.split()) or result.mismatch
-    return shortened(f"{shown(result.location)}: {why}", _COMMENT_WIDTH)
 
 
 def _quoted(text: str) -> str:

@@ -270,7 +270,7 @@ def _backoff(case: Case) -> int:
             refusals = 0
         else:
             refusals = min(_MOST_RETRIES, _times(operation, _MOST_RETRIES))
-        if refusals and _is_always_on(operation):
+        if refusals and operation.arguments["failPoint"].get("mode") == "alwaysOn":
             always = _mean_backoff(refusals)
         elif refusals:
             waits += _mean_backoff(refusals)
@@ -285,11 +285,6 @@ def _backoff(case: Case) -> int:
 def _mean_backoff(retries: int) -> int:
     """Client Backpressure: half of 100 ms, which double with each retry."""
     return 50 * ((1 << retries) - 1)
-
-
-def _is_always_on(operation: Operation) -> bool:
-    mode: object = operation.arguments["failPoint"].get("mode")
-    return mode == "alwaysOn"
 
 
 def allowance(case: AnyCase) -> float:

@@ -149,13 +149,10 @@ def _mode_problems(mode: Marked) -> Iterator[Problem]:
         return
     written = [mode.value] if isinstance(mode.value, str) else mode.value
     known = MODES if isinstance(mode.value, str) else MODE_FIELDS
-    hints = [did_you_mean(each, known) for each in written if each not in known] if _is_named(written) else []
+    is_named = isinstance(written, (list, dict)) and all(isinstance(each, str) for each in written)
+    hints = [did_you_mean(each, known) for each in written if each not in known] if is_named else []
     modes = "off, alwaysOn, {times: n}, {skip: n} or {activationProbability: p}"
     yield Problem(mode.location, wrong, next(filter(None, hints), f"modes: {modes}"))
-
-
-def _is_named(written: Any) -> bool:
-    return isinstance(written, (list, dict)) and all(isinstance(each, str) for each in written)
 
 
 def _code_hint(field: str, value: Any) -> str:

@@ -13,7 +13,7 @@ from harness.lint.findings import LintRule, Problem
 from mongowire.documents.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
     from harness.lint.scenario import LintedScenario, NamedEntity
@@ -107,7 +107,9 @@ def _wrong_option(scenario: LintedScenario) -> Iterator[Problem]:
             why = _reason_unusable(canonical, value) if canonical else ""
             if why:
                 yield Problem(options.locate((name,)), f"{canonical}: {why}", _IGNORED)
-        least, most = _pool_sizes(options.value)
+        by_name = {name.lower(): value for name, value in options.value.items()}
+        sizes = [by_name.get(name, 0) for name in ("minpoolsize", "maxpoolsize")]
+        least, most = (size if isinstance(size, int) else 0 for size in sizes)
         if most and least > most:
             place = options.locate((next(name for name in options.value if name.lower() == "minpoolsize"),))
             message = f"minPoolSize {least} is above maxPoolSize {most}"
@@ -123,14 +125,6 @@ def _reason_unusable(name: str, value: Any) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _pool_sizes(options: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the least and the most connections that options allow; 0 where they do not say so."""
-    by_name = {name.lower(): value for name, value in options.items()}
-    sizes = [by_name.get(name, 0) for name in ("minpoolsize", "maxpoolsize")]
-    least, most = (size if isinstance(size, int) else 0 for size in sizes)
-    return least, most
 
 
 OPTION_RULES: Final = (

@@ -5,7 +5,7 @@ Unified Test Format: runOnRequirement. The key `pushbackd` of a case: what is ex
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.lint.findings import LintRule, Problem
 from harness.unified.requirements import is_impossible
@@ -25,7 +25,11 @@ def _empty_range(scenario: LintedScenario) -> Iterator[Problem]:
             continue
         for place in _mappings(own):
             least, most = place.value.get("min"), place.value.get("max")
-            if _is_above(least, most):
+            if isinstance(least, str) and isinstance(most, str):
+                is_above = is_impossible(least, most)
+            else:
+                is_above = isinstance(least, (int, float)) and isinstance(most, (int, float)) and least > most
+            if is_above:
                 message = f"min {least} is above max {most}, and no number is in between"
                 yield Problem(place["min"].location, message, "exchange the two")
 
@@ -40,13 +44,6 @@ def _mappings(item: Marked) -> Iterator[Marked]:
     elif isinstance(item.value, list):
         for each in item.items():
             yield from _mappings(each)
-
-
-def _is_above(least: Any, most: Any) -> bool:
-    if isinstance(least, str) and isinstance(most, str):
-        return is_impossible(least, most)
-    numbers = isinstance(least, (int, float)) and isinstance(most, (int, float))
-    return bool(numbers and least > most)
 
 
 def _no_server(scenario: LintedScenario) -> Iterator[Problem]:
