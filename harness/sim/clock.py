@@ -41,7 +41,7 @@ from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from contextvars import Context
     from types import FrameType
 
@@ -154,7 +154,12 @@ class VirtualLoop(BaseEventLoop):
             self._called.update(_caller(handle) for handle in (*self._ready, *due) if not handle.cancelled())
             if self._turns >= MOST_TURNS:
                 called, self._turns, self._called = self._called, 0, Counter()
-                raise Spinning(_who_spins(self.time(), called))
+                often = sorted(called.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_NAMED]
+                head = f"no end after {MOST_TURNS} turns at {self.time():.6f} s, and these turn:"
+                lines = (
+                    f"  {name} ({count} times in the last {_WATCHED_TURNS} turns)" for name, count in often
+                )
+                raise Spinning("\n".join([head, *lines]))
 
     def _set_resolution(self) -> None:
         # The loop calls timers earlier than `time() + _clock_resolution`: one step of the float, so that
@@ -219,14 +224,6 @@ def _tasks(loop: asyncio.AbstractEventLoop) -> list[str]:
     """Return a line for each task of a loop that has not ended."""
     tasks = sorted(asyncio.all_tasks(loop), key=lambda task: (len(task.get_name()), task.get_name()))
     return [f"  {task.get_name()}: {_place(task)}" for task in tasks]
-
-
-def _who_spins(now: float, called: Mapping[str, int]) -> str:
-    often = sorted(called.items(), key=lambda pair: (-pair[1], pair[0]))
-    lines = [f"  {name} ({count} times in the last {_WATCHED_TURNS} turns)" for name, count in often]
-    return "\n".join(
-        [f"no end after {MOST_TURNS} turns at {now:.6f} s, and these turn:", *lines[:_MOST_NAMED]]
-    )
 
 
 def _caller(handle: asyncio.Handle) -> str:

@@ -15,7 +15,6 @@ from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from types import FrameType
 
 
 T = TypeVar("T")
@@ -162,18 +161,15 @@ class _Watch:
 
     def _findings(self) -> str:
         frame = sys._current_frames().get(self._guarded)  # noqa: SLF001 - the way to another thread's stack
-        return f"no end after {self._seconds:g} s of the wall clock: {self._about()}\n  {_stack(frame)}"
+        # From the callback that the event loop runs to the innermost frame.
+        places: list[str] = []
+        while frame is not None and frame.f_code is not _CALLS and len(places) < _FRAMES:
+            places.append(f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}")
+            frame = frame.f_back
+        stack = " > ".join(reversed(places))
+        return f"no end after {self._seconds:g} s of the wall clock: {self._about()}\n  {stack}"
 
     def _interrupt(self) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(self._guarded), ctypes.py_object(GuardInterrupted)
         )
-
-
-def _stack(frame: FrameType | None) -> str:
-    """Return where a thread is, from the callback that its event loop runs to the innermost frame."""
-    places: list[str] = []
-    while frame is not None and frame.f_code is not _CALLS and len(places) < _FRAMES:
-        places.append(f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}")
-        frame = frame.f_back
-    return " > ".join(reversed(places))

@@ -198,8 +198,11 @@ async def a_call_that_waits_does_not_keep_others_waiting(
     await entities.run_command(ping=1)
     async with failing(deployment, "find", blockConnection=True, blockTimeMS=1500):
         waiting = asyncio.ensure_future(entities.call("find", filter={}))
+        loop = asyncio.get_running_loop()
         for _ in range(_STEPS_TO_SEND):  # it is under way before the next call
-            await _next_step()
+            step = loop.create_future()
+            loop.call_soon(step.set_result, None)
+            await step
         await entities.run_command(ping=1)
         assert not waiting.done()
         assert await waiting == []
@@ -225,13 +228,6 @@ async def clients_can_be_closed_twice_and_all_at_once(adapter: DriverAdapter, de
         await adapter.close_client(first.client)
     for _ in range(2):
         await adapter.aclose()
-
-
-async def _next_step() -> None:
-    loop = asyncio.get_running_loop()
-    step = loop.create_future()
-    loop.call_soon(step.set_result, None)
-    await step
 
 
 _STEPS_TO_SEND: Final = 20

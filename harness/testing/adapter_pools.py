@@ -55,7 +55,9 @@ async def a_pool_lends_connections_while_it_is_ready(adapter: DriverAdapter, dep
     await pool.call("checkIn", connection=await pool.call("checkOut"))
     await pool.call("close")
     assert await pool.refusal() == "PoolClosedError"
-    assert [_told(event) for event in pool.events()] == [
+    assert [
+        (event.kind, event.fields.get("connectionId"), event.fields.get("reason")) for event in pool.events()
+    ] == [
         ("poolCreatedEvent", None, None),
         ("connectionCheckOutStartedEvent", None, None),
         ("connectionCheckOutFailedEvent", None, "connectionError"),
@@ -75,10 +77,6 @@ async def a_pool_lends_connections_while_it_is_ready(adapter: DriverAdapter, dep
     timed = {"connectionReadyEvent", "connectionCheckedOutEvent", "connectionCheckOutFailedEvent"}
     assert all(event.fields["durationMS"] >= 0 for event in pool.events() if event.kind in timed)
     assert {event.fields["address"] for event in pool.events()} <= {*deployment.addresses}
-
-
-def _told(event: Event) -> tuple[str, Any, Any]:
-    return event.kind, event.fields.get("connectionId"), event.fields.get("reason")
 
 
 def _made(number: int) -> list[tuple[str, Any, Any]]:

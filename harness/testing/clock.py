@@ -52,15 +52,11 @@ async def _sleepers_wake_in_the_order_of_their_instants(clock: Clock, network: N
 
 
 async def _a_sleep_can_be_cancelled(clock: Clock, network: Network) -> None:
-    sleeper = asyncio.create_task(_forever(clock))
+    sleeper = asyncio.ensure_future(clock.sleep_until(clock.now() + 1e6))
     await clock.sleep_until(clock.now() + _MOMENT)
     sleeper.cancel()
     with raises(asyncio.CancelledError):
         await sleeper
-
-
-async def _forever(clock: Clock) -> None:
-    await clock.sleep_until(clock.now() + 1e6)
 
 
 async def _the_date_moves_with_the_time(clock: Clock, network: Network) -> None:

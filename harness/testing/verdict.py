@@ -50,7 +50,9 @@ def expected_and_got(error: AssertionError) -> tuple[str, str]:
 
     The values are those of the frame in which it stands; nothing that waits is run again.
     """
-    place = _innermost(error.__traceback__)
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
     statement = _statement(place) if place else None
     if str(error) or place is None or statement is None:
         return "", str(error)
@@ -59,12 +61,6 @@ def expected_and_got(error: AssertionError) -> tuple[str, str]:
         actual, wanted = (_value(side, place) for side in (test.left, test.comparators[0]))
         return f"{ast.unparse(test.left)} == {wanted}", actual
     return ast.unparse(test), "it does not hold"
-
-
-def _innermost(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace
 
 
 def _statement(place: TracebackType) -> ast.Assert | None:

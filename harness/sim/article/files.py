@@ -53,7 +53,15 @@ def write_pictures(folder: Path, trials: Sequence[ArticleTrial]) -> Iterator[Pat
 
 def write_page(path: Path, trials: Sequence[ArticleTrial]) -> None:
     """Write one page that holds everything and makes no requests. Raises `OSError`."""
-    page = frame.page("Retry intervals: the article's simulation", _sections(trials), facts=_facts(trials))
+    own = trials[0].parameters
+    seeds = list(dict.fromkeys(trial.parameters.seed for trial in trials))
+    several = f" to {seeds[-1]}: medians, with the least and the most" if len(seeds) > 1 else ""
+    facts = (
+        f"{own.clients} clients, a request every {own.mean_gap:g} s each, given up after "
+        f"{own.timeout:g} s. The server stops at {own.stops_at:g} s and runs again at "
+        f"{own.resumes_at:g} s. Seed {own.seed}{several}."
+    )
+    page = frame.page("Retry intervals: the article's simulation", _sections(trials), facts=facts)
     write_whole(path, page)
 
 
@@ -62,17 +70,6 @@ def _rows(trials: Sequence[ArticleTrial]) -> Iterator[tuple[object, ...]]:
         for row in trial.outcome.rows():
             seed = trial.parameters.seed
             yield (str(trial.strategy), trial.tier, seed, *(float(row[name]) for name in COLUMNS))
-
-
-def _facts(trials: Sequence[ArticleTrial]) -> str:
-    own = trials[0].parameters
-    seeds = list(dict.fromkeys(trial.parameters.seed for trial in trials))
-    several = f" to {seeds[-1]}: medians, with the least and the most" if len(seeds) > 1 else ""
-    return (
-        f"{own.clients} clients, a request every {own.mean_gap:g} s each, given up after "
-        f"{own.timeout:g} s. The server stops at {own.stops_at:g} s and runs again at "
-        f"{own.resumes_at:g} s. Seed {own.seed}{several}."
-    )
 
 
 def _sections(trials: Sequence[ArticleTrial]) -> Iterator[str]:

@@ -77,7 +77,9 @@ def pictures(trials: Sequence[ArticleTrial]) -> Iterator[tuple[str, Sequence[Pan
     trials = [group[0] for group in groups]
     yield "article-intervals", _intervals()
     yield "article-rates", _rates(groups)
-    yield "article-concurrency", [_concurrency(trials)]
+    lines = _compared(trials, [trial.outcome.columns["peak_concurrency"] for trial in trials])
+    concurrency = _over_time(TITLES["article-concurrency"], trials[0], lines, y="requests", y_kind="symlog")
+    yield "article-concurrency", [concurrency]
     yield "article-latency", [_latency(trials)]
     yield "article-attempts", [_attempts(trials)]
 
@@ -188,11 +190,6 @@ def _recovery(group: Sequence[ArticleTrial]) -> tuple[Sequence[Span], Sequence[I
     most = min(most, group[0].parameters.seconds - resumed)
     spans = [Span(resumed + least, resumed + most, "", "good")] if most > least else []
     return spans, [Instant(resumed + middle, "recovered", good=True)]
-
-
-def _concurrency(trials: Sequence[ArticleTrial]) -> Panel:
-    lines = _compared(trials, [trial.outcome.columns["peak_concurrency"] for trial in trials])
-    return _over_time(TITLES["article-concurrency"], trials[0], lines, y="requests", y_kind="symlog")
 
 
 def _latency(trials: Sequence[ArticleTrial]) -> Panel:

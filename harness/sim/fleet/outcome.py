@@ -108,7 +108,12 @@ class FleetOutcome:
 
     def goodput(self, start: float, end: float) -> float:
         """Return the successes a second in the windows that lie between two instants; 0 without any."""
-        rates = [rate for begin, rate in self._rates() if begin >= start and begin + self.window <= end]
+        windows = zip(pairwise((0.0, *self.columns["time"])), self.columns["ok"], strict=True)
+        rates = [
+            succeeded / (after - before)
+            for (before, after), succeeded in windows
+            if before >= start and before + self.window <= end
+        ]
         return sum(rates) / len(rates) if rates else 0.0
 
     def recovery_time(
@@ -163,12 +168,6 @@ class FleetOutcome:
             if end > instant and count <= most:
                 return end - instant
         return float("inf")
-
-    def _rates(self) -> Iterator[tuple[float, float]]:
-        """Yield the beginning of each window and its successes a second."""
-        ends = (0.0, *self.columns["time"])
-        for (begin, end), succeeded in zip(pairwise(ends), self.columns["ok"], strict=True):
-            yield begin, succeeded / (end - begin)
 
     def rows(self) -> Iterator[dict[str, float]]:
         """Yield the windows as dictionaries, keys as in `COLUMNS`."""

@@ -31,7 +31,6 @@ from harness.sim.parquet import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import ModuleType
 
     from harness.sim.fleet import Engine
     from harness.sim.fleet.building import Part
@@ -195,10 +194,19 @@ def compiled_advance() -> Callable[[FleetWorld, int], object]:
     except ImportError:
         raise ImportError(MISSING.format("numba")) from None
     for module in _MODULES:
-        for function in _functions(module):
+        functions = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__
+        ]
+        for function in functions:
             numba.extending.register_jitable(**_OPTIONS, forceinline=function.__name__ in _INLINE)(function)
-    # Numba looks at one module to see whether what it has kept is old, and at what a function closes over.
-    digest = _digest()
+    # Numba looks at one module to see whether what it has kept is old, and at what a function closes over: a
+    # number that another source would not have.
+    sources = hashlib.sha256()
+    for module in (*_MODULES, strategies):
+        sources.update(Path(str(module.__file__)).read_bytes())
+    digest = int.from_bytes(sources.digest()[:7], sys.byteorder)
 
     def advance(w: FleetWorld, until: int) -> int:
         engine.advance(w, until)
@@ -211,20 +219,3 @@ def compiled_advance() -> Callable[[FleetWorld, int], object]:
         # There is no folder that it may write to.
         compiled = njit(nogil=True, _nrt=False)(advance)
     return compiled
-
-
-def _functions(module: ModuleType) -> list[FunctionType]:
-    """Return the functions that a module defines itself."""
-    return [
-        value
-        for value in vars(module).values()
-        if isinstance(value, FunctionType) and value.__module__ == module.__name__
-    ]
-
-
-def _digest() -> int:
-    """Return a number that another source would not have."""
-    sources = hashlib.sha256()
-    for module in (*_MODULES, strategies):
-        sources.update(Path(str(module.__file__)).read_bytes())
-    return int.from_bytes(sources.digest()[:7], sys.byteorder)

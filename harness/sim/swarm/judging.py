@@ -93,19 +93,16 @@ def verdict_of(schedule: Schedule, run: SwarmRun) -> ScheduleVerdict:
 def trace_of(told: RunHistory) -> str:
     """Return a hash of what happened: operations, faults, requests with their replies, streams."""
     digest = hashlib.sha256()
-    for each in (*told.operations, *told.faults, *told.streams):
-        digest.update(_stable(each))
+    told_of: Sequence[Any] = (*told.operations, *told.faults, *told.streams)
+    for each in told_of:
+        fields = {name: getattr(each, name) for name in each.__slots__}
+        # Sets in their order, which is the same in every process.
+        sets = {name: sorted(value) for name, value in fields.items() if isinstance(value, frozenset)}
+        digest.update(repr({**fields, **sets}).encode())
     for request in told.ending.requests:
         facts = (request.at, request.server, request.command, request.reply, request.ended)
         digest.update(repr(facts).encode())
     return digest.hexdigest()[:16]
-
-
-def _stable(value: Any) -> bytes:
-    """Return a text of a value that is the same in every process: sets in their order."""
-    facts = {name: getattr(value, name) for name in value.__slots__}
-    sets = {name: sorted(each) for name, each in facts.items() if isinstance(each, frozenset)}
-    return repr({**facts, **sets}).encode()
 
 
 # The smallest schedule that still fails: fewer faults, clients, operations while one checker complains.

@@ -43,9 +43,8 @@ from harness.sim.world import run_virtual
 from harness.unified.server_side.seen import SeenRequest, document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from driver.events import DriverEvent
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.records.record import Record
     from fakeserver.network.wire_entries import Entry
@@ -206,6 +205,7 @@ class _Swarm:
         return self._servers[primary.name].utc()
 
     def _client(self, number: int, world: World, network: DisturbedMemory, clock: SkewedClock) -> AsyncClient:
+        heard, now = self._heard, self._clock.now
         return AsyncClient(
             self._cluster.uri,
             options=_options(self._schedule, number),
@@ -213,12 +213,8 @@ class _Swarm:
             clock=clock,
             rng=world.rng.spawn(f"client{number}"),
             edition=EDITIONS[self._schedule.edition],
-            listeners=[self._listener(number)],
+            listeners=[lambda event: heard.append(Heard(now(), number, event, current.get()))],
         )
-
-    def _listener(self, number: int) -> Callable[[DriverEvent], None]:
-        heard, now = self._heard, self._clock.now
-        return lambda event: heard.append(Heard(now(), number, event, current.get()))
 
     async def go(self) -> None:
         """Let everybody work while faults come and go, then close the clients."""
@@ -463,7 +459,7 @@ def requests_in(entries: Sequence[Entry]) -> tuple[SeenRequest, ...]:
     closed: dict[int, Closed] = {}
     for entry in entries:
         if isinstance(entry, Received):
-            if _is_of_workload(entry):
+            if any(name in entry.envelope.payload for name in _MARKS):
                 asked[entry.connection, entry.envelope.request_id] = entry
         elif isinstance(entry, Sent):
             key = entry.connection, entry.envelope.response_to
@@ -477,10 +473,6 @@ def requests_in(entries: Sequence[Entry]) -> tuple[SeenRequest, ...]:
         _seen(accepted[key[0]], request, answered.get(key), closed.get(key[0]))
         for key, request in asked.items()
     )
-
-
-def _is_of_workload(received: Received) -> bool:
-    return any(name in received.envelope.payload for name in _MARKS)
 
 
 def _seen(accepted: Accepted, request: Received, reply: Sent | None, closed: Closed | None) -> SeenRequest:

@@ -348,17 +348,14 @@ def _fault(word: str, schedule: Schedule) -> ScheduledFault:
     if schedule.topology not in kind.on:
         raise ScheduleError(f"'{word}': {name} is for {', '.join(kind.on)}, not for {schedule.topology}")
     targets = targets_of(kind, schedule)
-    if target not in targets and not (kind.targets == "client" and _is_client(target)):
+    # A smaller schedule may have fewer clients.
+    is_client = re.fullmatch(r"client\d+", target) is not None
+    if target not in targets and not (kind.targets == "client" and is_client):
         wanted = ", ".join(targets) if targets != ("",) else "nothing"
         raise ScheduleError(f"'{word}': its target is {wanted}, not '{target}'")
     if re.fullmatch(kind.value, value) is None:
         raise ScheduleError(f"'{word}': '{value}' is no value of {name}: {kind.meaning}")
     return ScheduledFault(name, target, value, int(found["at"]), int(found["lasts"]))
-
-
-def _is_client(target: str) -> bool:
-    """Whether it names a client, of which a smaller schedule may have fewer."""
-    return re.fullmatch(r"client\d+", target) is not None
 
 
 def targets_of(kind: FaultKind, schedule: Schedule) -> tuple[str, ...]:

@@ -141,8 +141,10 @@ class Performer:
             number, planned = self.number * PER_CLIENT + index, plan(schedule, self.number, index)
             if planned is None:
                 continue
-            if planned.kind == "delete":
-                planned = _delete_or_insert(planned, number, inserted)
+            if planned.kind == "delete" and inserted:
+                planned = replace(planned, key=inserted.pop())
+            elif planned.kind == "delete":  # the worker has no document yet
+                planned = replace(planned, kind="insert", key=f"document:{number}")
             await self.clock.sleep_until(index * schedule.gap / 1000)
             ended = await self._perform(number, planned, session, name)
             if planned.kind == "insert" and ended.outcome == "ok":
@@ -226,13 +228,6 @@ class Performer:
         if planned.unacknowledged:
             return WriteConcern(0)
         return WriteConcern("majority" if self.schedule.concern != "1" else 1)
-
-
-def _delete_or_insert(planned: PlannedOperation, number: int, inserted: list[str]) -> PlannedOperation:
-    """Return the deletion of the worker's newest document, or an insert where it has none."""
-    if inserted:
-        return replace(planned, key=inserted.pop())
-    return replace(planned, kind="insert", key=f"document:{number}")
 
 
 def _document(key: str) -> dict[str, Any]:

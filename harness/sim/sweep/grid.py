@@ -107,7 +107,9 @@ def _combinations(document: Marked) -> Iterator[tuple[dict[str, Any], Marked]]:
     for values in itertools.product(*axes.values()):
         scenario = document["scenario"]
         for name, value in zip(axes, values, strict=True):
-            scenario = _placed(scenario, _steps(name), value)
+            # The steps of `servers.limit[0].rate`.
+            steps = [field or int(index) for field, index in _STEP.findall(name)]
+            scenario = _placed(scenario, steps, value)
         parameters = {name: value.value for name, value in zip(axes, values, strict=True)}
         for seed in seeds:
             yield parameters, scenario if seed is None else _placed(scenario, ["seed"], seed)
@@ -151,11 +153,6 @@ def _seeds(document: Marked) -> Sequence[Marked | None]:
         _check_count(seeds.value, seeds)
         return [replace(seeds, value=number) for number in range(seeds.value)]
     return _values(seeds)
-
-
-def _steps(path: str) -> list[str | int]:
-    """Return the steps of `servers.limit[0].rate`."""
-    return [name or int(index) for name, index in _STEP.findall(path)]
 
 
 def _placed(document: Marked, steps: Sequence[str | int], value: Marked) -> Marked:
@@ -219,7 +216,10 @@ def build(kind: Any, document: Marked) -> Any:
         return _tuple(get_args(kind), document)
     if origin in {Union, UnionType}:
         return _union(get_args(kind), document)
-    return _scalar(kind, document)
+    name, fits = _SCALARS[kind]
+    if not fits(document.value):
+        raise _wrong(document, name)
+    return kind(document.value)
 
 
 def parts(value: Any) -> Any:
@@ -244,7 +244,9 @@ def _dataclass(kind: Any, document: Marked) -> Any:
     for name in document.value:
         if name not in fields:
             raise unknown(document[name], "field", name, fields)
-    missing = [name for name, each in fields.items() if name not in document.value and _is_needed(each)]
+    unset = dataclasses.MISSING
+    needed = (name for name, each in fields.items() if each.default is each.default_factory is unset)
+    missing = [name for name in needed if name not in document.value]
     if missing:
         raise ScenarioError(
             f"lacks {missing[0]!r}", location=document.location, fix=f"{name_of(kind)} needs it"
@@ -260,10 +262,6 @@ def _dataclass(kind: Any, document: Marked) -> Any:
 @cache
 def _hints(kind: Any) -> Mapping[str, Any]:
     return get_type_hints(kind)
-
-
-def _is_needed(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _union(kinds: Sequence[Any], document: Marked) -> Any:
@@ -303,8 +301,14 @@ def _named(classes: Mapping[str, Any], document: Marked) -> Any:
 
 def _tuple(kinds: Sequence[Any], document: Marked) -> tuple[Any, ...]:
     repeated = kinds[-1] is Ellipsis
-    if repeated and _is_share(kinds[0]) and not isinstance(document.value, list):
-        return ((_SOLE_SHARE, build(get_args(kinds[0])[1], document)),)
+    inner = get_args(kinds[0]) if get_origin(kinds[0]) is tuple else ()
+    if (
+        repeated
+        and not isinstance(document.value, list)
+        and inner[:1] == (float,)
+        and inner[1] is not Ellipsis
+    ):
+        return ((_SOLE_SHARE, build(inner[1], document)),)
     if not isinstance(document.value, list):
         raise _wrong(document, "a list")
     items = document.items()
@@ -315,10 +319,6 @@ def _tuple(kinds: Sequence[Any], document: Marked) -> tuple[Any, ...]:
     return tuple(build(kind, each) for kind, each in zip(kinds, items, strict=True))
 
 
-def _is_share(kind: Any) -> bool:
-    return get_origin(kind) is tuple and get_args(kind)[0] is float and get_args(kind)[1] is not Ellipsis
-
-
 _Check: TypeAlias = Callable[[Any], bool]
 
 _SCALARS: Final[Mapping[Any, tuple[str, _Check]]] = {
@@ -327,13 +327,6 @@ _SCALARS: Final[Mapping[Any, tuple[str, _Check]]] = {
     float: ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
     str: ("a text", lambda value: isinstance(value, str)),
 }
-
-
-def _scalar(kind: Any, document: Marked) -> Any:
-    name, fits = _SCALARS[kind]
-    if not fits(document.value):
-        raise _wrong(document, name)
-    return kind(document.value)
 
 
 def _wrong(document: Marked, wanted: str) -> ScenarioError:

@@ -320,15 +320,12 @@ def hidden_errors(history: RunHistory) -> Iterator[Violation]:
                 doubts.setdefault(heard.operation, failure)
     for operation in history.operations:
         doubt = doubts.get(operation.number)
-        if doubt is not None and operation.outcome == "failed" and operation.kind not in _SEVERAL:
-            yield from _hidden(operation, doubt)
-
-
-def _hidden(operation: WorkloadOperation, doubt: Exception) -> Iterator[Violation]:
-    if not operation.attempted or Label.NO_WRITES_PERFORMED in operation.labels:
-        told = f"{operation.kind} {operation.number} of {operation.key} failed with {operation.error}"
-        text = f"{told}, which hides {type(doubt).__name__} of an attempt that a server may have executed"
-        yield Violation(text, (operation.number,))
+        if doubt is None or operation.outcome != "failed" or operation.kind in _SEVERAL:
+            continue
+        if not operation.attempted or Label.NO_WRITES_PERFORMED in operation.labels:
+            told = f"{operation.kind} {operation.number} of {operation.key} failed with {operation.error}"
+            text = f"{told}, which hides {type(doubt).__name__} of an attempt that a server may have executed"
+            yield Violation(text, (operation.number,))
 
 
 GRACE: Final = 0.01

@@ -142,17 +142,14 @@ def failed(history: RunHistory) -> Iterator[Violation]:
         most = 0 if promises else 1
         for key, place, times in applied.of(operation):
             if times > most:
-                what = f"{operation.kind} {operation.number} of {key} {_end(operation.outcome)}"
+                end = "failed" if operation.outcome == "failed" else "had an unknown outcome"
+                what = f"{operation.kind} {operation.number} of {key} {end}"
                 promise = " with NoWritesPerformed" if not most else ""
                 yield Violation(f"{what}{promise} and is there {times} times in {place}", (operation.number,))
     numbers = {operation.number for operation in history.operations}
     for member, key, number in applied.kept():
         if number not in numbers:
             yield Violation(f"{key} has {number} on {member}, which no operation wrote")
-
-
-def _end(outcome: str) -> str:
-    return "failed" if outcome == "failed" else "had an unknown outcome"
 
 
 @checker("transactions", "A transaction is applied as a whole or not at all.")
@@ -163,8 +160,26 @@ def transactions(history: RunHistory) -> Iterator[Violation]:
         if operation.kind == "mark":
             yield from _torn(operation, applied)
         elif operation.kind == "read_accounts" and operation.outcome == "ok":
-            yield from _unbalanced(operation)
-    yield from _balances(history)
+            total, expected = sum(operation.result.values()), INITIAL_BALANCE * len(operation.result)
+            if total != expected:
+                text = f"snapshot {operation.number} of {len(operation.result)} accounts sums up to {total}"
+                yield Violation(
+                    f"{text} instead of {expected}: it saw a part of a transfer", (operation.number,)
+                )
+    # Each balance is what the transfers give of which the lists tell.
+    transfers = [operation for operation in history.operations if operation.kind == "transfer"]
+    for member, documents in history.ending.documents.items():
+        changes: dict[str, int] = defaultdict(int)
+        for operation in transfers:
+            times = tuple(documents.get(operation.key, ())).count(operation.number)
+            source, target, amount = operation.argument
+            changes[source] -= times * amount
+            changes[target] += times * amount
+        for account, change in changes.items():
+            balance = documents.get(account)
+            if balance != INITIAL_BALANCE + change:
+                held = f"{account} has {balance} on {member}"
+                yield Violation(f"{held}, and {INITIAL_BALANCE + change} by the transfers in its lists")
 
 
 def _torn(operation: WorkloadOperation, applied: Applied) -> Iterator[Violation]:
@@ -177,30 +192,6 @@ def _torn(operation: WorkloadOperation, applied: Applied) -> Iterator[Violation]
             missing = ", ".join(key for key, times in times_by_key.items() if not times)
             text = f"transaction {operation.number} is in {here} on {member}"
             yield Violation(f"{text}, and not in {missing}" if missing else text, (operation.number,))
-
-
-def _unbalanced(operation: WorkloadOperation) -> Iterator[Violation]:
-    total, expected = sum(operation.result.values()), INITIAL_BALANCE * len(operation.result)
-    if total != expected:
-        text = f"snapshot {operation.number} of {len(operation.result)} accounts sums up to {total}"
-        yield Violation(f"{text} instead of {expected}: it saw a part of a transfer", (operation.number,))
-
-
-def _balances(history: RunHistory) -> Iterator[Violation]:
-    """Yield each balance that is not what the transfers give of which the lists tell."""
-    transfers = [operation for operation in history.operations if operation.kind == "transfer"]
-    for member, documents in history.ending.documents.items():
-        expected: dict[str, int] = defaultdict(int)
-        for operation in transfers:
-            times = tuple(documents.get(operation.key, ())).count(operation.number)
-            source, target, amount = operation.argument
-            expected[source] -= times * amount
-            expected[target] += times * amount
-        for account, change in expected.items():
-            balance = documents.get(account)
-            if balance != INITIAL_BALANCE + change:
-                text = f"{account} has {balance} on {member}"
-                yield Violation(f"{text}, and {INITIAL_BALANCE + change} by the transfers in its lists")
 
 
 @checker("members", "All members end with the same documents.")
@@ -440,7 +431,10 @@ def is_linearizable(calls: Sequence[Call], *, most_states: int = MOST_STATES) ->
 
     Return None if that was not found out within so many states.
     """
-    useful = _useful(calls)
+    # Others may be left out and explain nothing, and each would double the work.
+    wanted = {call.seen for call in calls if call.is_sure and call.kind != "writes"}
+    useful = [call for call in calls if call.is_sure or (call.kind != "reads" and call.value in wanted)]
+    useful.sort(key=lambda call: call.invoked)
     sure = sum(1 << place for place, call in enumerate(useful) if call.is_sure)
     seen: set[tuple[int, int | None]] = {(0, None)}
     states: list[tuple[int, int | None]] = [(0, None)]
@@ -477,24 +471,14 @@ def first_unexplained(calls: Sequence[Call], *, most_states: int = MOST_STATES) 
     least, most = 0, len(places) - 1
     while least < most:
         middle = (least + most) // 2
-        known = _until(calls, calls[places[middle]].completed)
+        instant = calls[places[middle]].completed
+        known = [
+            call if call.completed <= instant else Call(call.kind, call.invoked, value=call.value)
+            for call in calls
+            if call.invoked <= instant
+        ]
         if is_linearizable(known, most_states=most_states) is False:
             most = middle
         else:
             least = middle + 1
     return places[least]
-
-
-def _until(calls: Sequence[Call], instant: float) -> list[Call]:
-    return [
-        call if call.completed <= instant else Call(call.kind, call.invoked, value=call.value)
-        for call in calls
-        if call.invoked <= instant
-    ]
-
-
-def _useful(calls: Sequence[Call]) -> list[Call]:
-    """Leave out what may be left out and explains nothing, which each would double the work."""
-    seen = {call.seen for call in calls if call.is_sure and call.kind != "writes"}
-    useful = [call for call in calls if call.is_sure or (call.kind != "reads" and call.value in seen)]
-    return sorted(useful, key=lambda call: call.invoked)

@@ -101,7 +101,10 @@ def _end(operation: WorkloadOperation, duties: dict[str, _Duty], state: _Session
 def _read(
     operation: WorkloadOperation, key: str, seen: Sequence[int], duties: dict[str, _Duty], state: _Sessions
 ) -> Iterator[Violation]:
-    version = _version(key, seen, state)
+    # How many writes of the key were seen: of a list each, of a register the last.
+    version = len(seen)
+    if not key.startswith("list:"):
+        version = state.position.get((seen[-1], key), 0) if seen else 0
     duty = duties.get(key)
     if duty is not None and version < duty.version:
         text = f"session {operation.session}: read {operation.number} of {key} saw {version} of its writes"
@@ -111,13 +114,6 @@ def _read(
     for number in state.order.get(key, [])[:version]:
         for other, carried in state.carried.get(number, {}).items():
             _add(duties, other, _Duty(carried.version, WRITES_FOLLOW_READS, number))
-
-
-def _version(key: str, seen: Sequence[int], state: _Sessions) -> int:
-    """Return how many writes of a key a read has seen: of a list each, of a register the last."""
-    if key.startswith("list:"):
-        return len(seen)
-    return state.position.get((seen[-1], key), 0) if seen else 0
 
 
 def _add(duties: dict[str, _Duty], key: str, duty: _Duty) -> None:
@@ -223,15 +219,12 @@ def pools(history: RunHistory) -> Iterator[Violation]:
             yield from _at_end(*key, lives.get(key))
             lives[key] = PoolLife(max_connecting=client.max_connecting, max_pool_size=client.max_pool_size)
         where = f"pool of {event.address} in client {heard.client}"
-        yield from (Violation(f"{where}: {why} at {heard.at:g} s") for why in _take(lives[key], event))
+        number = event.connection_id if isinstance(event, events.ConnectionEvent) else None
+        of_service = isinstance(event, events.PoolClearedEvent) and event.service_id is not None
+        for why in lives[key].take(event.kind, number, of_service=of_service):
+            yield Violation(f"{where}: {why} at {heard.at:g} s")
     for key, pool in lives.items():
         yield from _at_end(*key, pool)
-
-
-def _take(pool: PoolLife, event: events.PoolEvent) -> Iterator[str]:
-    number = event.connection_id if isinstance(event, events.ConnectionEvent) else None
-    of_service = isinstance(event, events.PoolClearedEvent) and event.service_id is not None
-    yield from pool.take(event.kind, number, of_service=of_service)
 
 
 def _command_failed(event: events.CommandFailedEvent, pool: PoolLife | None) -> None:
@@ -368,7 +361,8 @@ def _cursors(exchanges: Sequence[CommandExchange], history: RunHistory) -> Itera
         command, ended = exchange.started.command, exchange.ended
         if isinstance(ended, CommandSucceededEvent):
             cursor = ended.reply.get("cursor")
-            if "getMore" in command and _code_of(ended.reply) in STATE_CHANGES:
+            concern = ended.reply.get("writeConcernError")
+            if "getMore" in command and isinstance(concern, dict) and concern.get("code") in STATE_CHANGES:
                 excused.add(command["getMore"])
             if isinstance(cursor, dict) and "writeConcernError" not in ended.reply:
                 owners[cursor.get("id", 0)] = exchange.client
@@ -381,9 +375,3 @@ def _cursors(exchanges: Sequence[CommandExchange], history: RunHistory) -> Itera
         owner = owners.get(identity)
         if owner is not None and identity not in excused and owner not in history.ending.lonely:
             yield Violation(f"{KINDS['cursor']}: {identity} of client {owner} on {server}")
-
-
-def _code_of(reply: Mapping[str, Any]) -> Any:
-    """Return the code of a reply's writeConcernError, None without one."""
-    error = reply.get("writeConcernError")
-    return error.get("code") if isinstance(error, dict) else None
