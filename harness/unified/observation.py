@@ -59,7 +59,14 @@ def reported(features: Container[Feature]) -> frozenset[str]:
 def observed(client: ClientEntity) -> tuple[Event, ...]:
     """Return the events that the scenario asked for, without those that it or the format ignores."""
     events = client.read()[client.skipped :]
-    secret = frozenset() if client.observe_sensitive else _redacted_requests(events)
+    # A driver empties the command or the reply of a hello that is sensitive.
+    secret = frozenset(
+        event.fields.get("requestId")
+        for event in (() if client.observe_sensitive else events)
+        if "requestId" in event.fields
+        and event.fields.get("commandName", "").lower() in _HELLO
+        and any(name in event.fields and not event.fields[name] for name in ("command", "reply"))
+    )
     return tuple(
         event for event in events if event.kind in client.observed and not _hidden(event, client, secret)
     )
@@ -94,17 +101,6 @@ def _hidden(event: Event, client: ClientEntity, secret: frozenset[object]) -> bo
     if client.observe_sensitive:
         return False
     return name.lower() in SENSITIVE or event.fields.get("requestId") in secret
-
-
-def _redacted_requests(events: Sequence[Event]) -> frozenset[object]:
-    """Return the requests whose hello was sensitive: the driver emptied the command or the reply."""
-    return frozenset(
-        event.fields.get("requestId")
-        for event in events
-        if "requestId" in event.fields
-        and event.fields.get("commandName", "").lower() in _HELLO
-        and any(name in event.fields and not event.fields[name] for name in ("command", "reply"))
-    )
 
 
 def checked_out(client: ClientEntity) -> int:

@@ -86,12 +86,8 @@ def _not_run_on(case: Case, deployment: Servers, features: frozenset[Feature], e
     missing = next((Feature[name] for name in run_on.features if Feature[name] not in features), None)
     if missing is not None:
         return f"pushbackd.runOn needs a driver with {missing.name}: {missing.value}"
-    profile = Requirement(min_server_version=run_on.least_profile, max_server_version=run_on.most_profile)
-    return _profile(profile, deployment)
-
-
-def _profile(requirement: Requirement, deployment: Servers) -> str | None:
-    """Return why servers have another version profile; a maximum of two numbers holds for all patches."""
+    requirement = Requirement(min_server_version=run_on.least_profile, max_server_version=run_on.most_profile)
+    # Version profiles: a maximum of two numbers holds for all patches.
     high = requirement.max_server_version
     if high is not None:
         parts = len(high.split("."))

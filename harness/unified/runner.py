@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from driver.editions import DEFAULT
 from harness.adapters.base import (
@@ -64,17 +64,22 @@ from harness.unified.state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from harness.adapters.base import DriverAdapter, ErrorReport
+    from harness.adapters.base import DriverAdapter, ErrorReport, Event
     from harness.unified.deployment import Deployment
     from harness.unified.entities import Entity
-    from harness.unified.model import Case, Operation
+    from harness.unified.matching.comparison import Comparison
+    from harness.unified.matching.matcher import Entities, Mismatch
+    from harness.unified.model import Case, ExpectedEvents, ExpectedLogs, ExpectedSpans, Operation
     from harness.unified.operations import OperationSpec
+    from mongowire.documents.marks import Location
 
     Witness: TypeAlias = Callable[[Context], Awaitable[None]]
 
+
+T = TypeVar("T", "ExpectedEvents", "ExpectedLogs", "ExpectedSpans")
 
 _PATIENCE: Final = 0.25
 
@@ -164,9 +169,10 @@ async def _perform(context: Context, witness: Witness | None) -> None:
     await disable_fail_points(context)
     if witness is not None:
         await witness(context)
-    _check_events(context)
-    _check_logs(context)
-    _check_spans(context)
+    case, events, logs, spans = context.case, context.events, context.logs, context.spans
+    _check(context, case.expected_events, events, match_events, "observed other events", compare_events)
+    _check(context, case.expected_logs, logs, match_logs, "logged something else", compare_logs)
+    _check(context, case.expected_spans, spans, match_spans, "has other spans")
     server_side.check(context)
     await check_outcome(context)
 
@@ -197,39 +203,23 @@ def _freeze_events(context: Context) -> None:
         context.spans.setdefault(client.id, traced(client.value))
 
 
-def _check_events(context: Context) -> None:
-    for expected in context.case.expected_events:
+def _check(
+    context: Context,
+    expectations: Iterable[T],
+    seen: Mapping[str, Sequence[Event]],
+    match_all: Callable[..., tuple[Mismatch, Location] | None],
+    said: str,
+    compare: Callable[[T, Sequence[Event], Entities], Comparison] | None = None,
+) -> None:
+    """Judge what clients observed. Raises `CaseFailedError`, which says what the first that differs did."""
+    for expected in expectations:
         context.entities.client(expected.client)  # raises where there is no such client
-        events = context.events[expected.client]
-        found = match_events(expected, events, entities=context.entities)
-        if found is not None or context.account.compares:
-            context.comparisons.append(compare_events(expected, events, context.entities))
+        found = match_all(expected, seen[expected.client], entities=context.entities)
+        if compare is not None and (found is not None or context.account.compares):
+            context.comparisons.append(compare(expected, seen[expected.client], context.entities))
         if found is not None:
             mismatch, location = found
-            reason = f"client {expected.client!r} observed other events: {mismatch}"
-            raise CaseFailedError(reason, location=location, mismatch=mismatch)
-
-
-def _check_logs(context: Context) -> None:
-    for expected in context.case.expected_logs:
-        context.entities.client(expected.client)
-        messages = context.logs[expected.client]
-        found = match_logs(expected, messages, entities=context.entities)
-        if found is not None or context.account.compares:
-            context.comparisons.append(compare_logs(expected, messages, context.entities))
-        if found is not None:
-            mismatch, location = found
-            reason = f"client {expected.client!r} logged something else: {mismatch}"
-            raise CaseFailedError(reason, location=location, mismatch=mismatch)
-
-
-def _check_spans(context: Context) -> None:
-    for expected in context.case.expected_spans:
-        context.entities.client(expected.client)
-        found = match_spans(expected, context.spans[expected.client], entities=context.entities)
-        if found is not None:
-            mismatch, location = found
-            reason = f"client {expected.client!r} has other spans: {mismatch}"
+            reason = f"client {expected.client!r} {said}: {mismatch}"
             raise CaseFailedError(reason, location=location, mismatch=mismatch)
 
 
@@ -295,7 +285,12 @@ async def _execute(context: Context, operation: Operation, *, propagate: bool) -
     entity = None if on_runner else context.entities.find(operation.object)
     spec = look_up(entity.kind if entity else EntityKind.TEST_RUNNER, operation.name)
     check_names(operation.name, operation.arguments, spec.arguments)
-    _require_features(context, operation, spec)
+    needed = set(spec.requires)
+    if TIMEOUT_ARGUMENTS & operation.arguments.keys():
+        needed.add(Feature.TIMEOUT_MS)
+    for feature in Feature:
+        if feature in needed and feature not in context.adapter.features:
+            raise CaseSkippedError(f"{operation.name} needs a driver with {feature.name}: {feature.value}")
     call = _invocation(context, operation, entity)
     try:
         with context.account.step(operation, context.deployment.clock.now) as step:
@@ -307,15 +302,6 @@ async def _execute(context: Context, operation: Operation, *, propagate: bool) -
     else:
         _judge_result(context, operation, spec, result)
         _keep(context, operation, spec, entity, result)
-
-
-def _require_features(context: Context, operation: Operation, spec: OperationSpec) -> None:
-    needed = set(spec.requires)
-    if TIMEOUT_ARGUMENTS & operation.arguments.keys():
-        needed.add(Feature.TIMEOUT_MS)
-    for feature in Feature:
-        if feature in needed and feature not in context.adapter.features:
-            raise CaseSkippedError(f"{operation.name} needs a driver with {feature.name}: {feature.value}")
 
 
 def _invocation(context: Context, operation: Operation, entity: Entity | None) -> Invocation[Any]:

@@ -14,7 +14,7 @@ from harness.unified.schema.grammar import MINOR_MAX
 from mongowire.documents.errors import did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TypeAlias
 
     import jsonschema_rs
@@ -35,10 +35,14 @@ def explain(
 ) -> list[ScenarioError]:
     """Return an error for each mistake, in the order of the file."""
     found = list(problems)
-    missing = _missing(found)
-    errors: list[ScenarioError] = []
+    missing: defaultdict[_Path, set[str]] = defaultdict(set)
     for problem in found:
         kind: Any = problem.kind
+        if kind.name == "required":
+            missing[tuple(problem.instance_path)].add(kind.property)
+    errors: list[ScenarioError] = []
+    for problem in found:
+        kind = problem.kind
         path = tuple(problem.instance_path)
         if kind.name == "additionalProperties":
             for name in kind.unexpected:
@@ -89,16 +93,6 @@ def _integers(value: Any, steps: _Path) -> Iterator[tuple[_Path, int]]:
         for step, member in members:
             if isinstance(member, (int, dict, list)):
                 yield from _integers(member, (*steps, step))
-
-
-def _missing(problems: Sequence[jsonschema_rs.ValidationError]) -> defaultdict[_Path, set[str]]:
-    """Return the names of required fields that are not there, by the path of their mapping."""
-    missing: defaultdict[_Path, set[str]] = defaultdict(set)
-    for problem in problems:
-        kind: Any = problem.kind
-        if kind.name == "required":
-            missing[tuple(problem.instance_path)].add(kind.property)
-    return missing
 
 
 def _describe(problem: jsonschema_rs.ValidationError) -> tuple[str, str]:

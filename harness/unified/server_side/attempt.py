@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.unified.server_side.model import Range
 from mongowire.codes import Label, code_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from harness.unified.server_side.rules import Timing
     from harness.unified.server_side.seen import SeenRequest
@@ -38,9 +38,14 @@ class JudgedAttempt:
     @property
     def ends(self) -> tuple[str | int, ...]:
         """Return what it met: `ok`, the codes of errors, `disconnect` or `silence`."""
-        if self.request.reply is not None:
-            return tuple(dict.fromkeys(_codes(self.request.reply))) or (OK,)
-        return (DISCONNECT if self.request.end == "server" else SILENCE,)
+        reply = self.request.reply
+        if reply is None:
+            return (DISCONNECT if self.request.end == "server" else SILENCE,)
+        codes = [] if reply.get("ok") else [reply.get("code", 0)]
+        codes += [error.get("code", 0) for error in reply.get("writeErrors", ())]
+        if concern := reply.get("writeConcernError"):
+            codes.append(concern.get("code", 0))
+        return tuple(dict.fromkeys(codes)) or (OK,)
 
     @property
     def met(self) -> str:
@@ -109,13 +114,3 @@ def gap_between(before: SeenRequest, request: SeenRequest, timing: Timing) -> Ra
     most = request.at - ended - travel
     least = request.accepted - ended - travel if request.accepted > ended else most
     return Range(least, most)
-
-
-def _codes(reply: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the codes of all errors in a reply."""
-    if not reply.get("ok"):
-        yield reply.get("code", 0)
-    concern = reply.get("writeConcernError")
-    errors: Iterable[Mapping[str, Any]] = [*reply.get("writeErrors", ()), *([concern] if concern else [])]
-    for error in errors:
-        yield error.get("code", 0)

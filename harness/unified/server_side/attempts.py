@@ -112,10 +112,11 @@ def _operation(
     found = _number(expected, attempts, facts)
     if found is not None:
         return Divergence(found, expected.location, index)
-    for wanted, attempt in _pairs(expected, attempts):
-        found = differs(wanted, attempts, attempt, facts)
-        if found is not None:
-            return Divergence(found, wanted.location, index, attempt)
+    for attempt in range(len(attempts)):
+        for wanted in expected_of(expected, attempt, len(attempts)):
+            found = differs(wanted, attempts, attempt, facts)
+            if found is not None:
+                return Divergence(found, wanted.location, index, attempt)
     return None
 
 
@@ -137,14 +138,6 @@ def _number(expected: ExpectedAttempts, attempts: Sequence[JudgedAttempt], facts
 
 def _attempts(number: int) -> str:
     return f"{number} attempt{'s' * (number != 1)}"
-
-
-def _pairs(
-    expected: ExpectedAttempts, attempts: Sequence[JudgedAttempt]
-) -> Iterator[tuple[ExpectedAttempt, int]]:
-    """Yield what is expected of each attempt, with its index, in the order of the attempts."""
-    for index in range(len(attempts)):
-        yield from ((each, index) for each in expected_of(expected, index, len(attempts)))
 
 
 def expected_of(expected: ExpectedAttempts, index: int, count: int) -> Sequence[ExpectedAttempt]:
@@ -191,15 +184,12 @@ class _Look:
 
 def _meets(look: _Look) -> Mismatch | None:
     wanted, ends = look.wanted.meets, look.attempt.ends
-    if not wanted or any(_code(end) in ends for end in wanted):
+    # The name of an error stands for its number.
+    numbers = {_CODES.get(end, end) if isinstance(end, str) else end for end in wanted}
+    if not wanted or not numbers.isdisjoint(ends):
         return None
     names = " or ".join(map(str, wanted))
     return Mismatch("meets", names, look.attempt.met, f"met {look.attempt.met}, {names} expected")
-
-
-def _code(end: str | int) -> str | int:
-    """Return the number of an error's name; other ends as they are."""
-    return _CODES.get(end, end) if isinstance(end, str) else end
 
 
 _CODES: Final = {code.code_name: int(code) for code in ErrorCode}

@@ -214,7 +214,12 @@ class _Judge:
             found = self._one(expected, seen, f"connections[{index}]")
             if found is not None:
                 return found
-        return self._count("connections", len(wanted))
+        number = len(wanted)
+        count = len(self.connections)
+        if count == number:
+            return None
+        why = f"expected {number} connections{self.about}, {count} were established"
+        return Wrong(why, Mismatch("connections", number, count, why), tuple(self.connections[number:]))
 
     def closed_in_order(self) -> Wrong | None:
         wanted = self.expected.closed_in_order
@@ -237,13 +242,6 @@ class _Judge:
         why = f"{count} {noun}{self.about} {verb} {what}, expected {wanted}"
         mismatch = Mismatch(field, f"{wanted}", count, f"expected {wanted}, there were {count}")
         return Wrong(why, mismatch, tuple(counted))
-
-    def _count(self, field: str, wanted: int) -> Wrong | None:
-        count = len(self.connections)
-        if count == wanted:
-            return None
-        why = f"expected {wanted} connections{self.about}, {count} were established"
-        return Wrong(why, Mismatch(field, wanted, count, why), tuple(self.connections[wanted:]))
 
     def _one(self, expected: ExpectedConnection, seen: ConnectionLife, path: str) -> Wrong | None:
         """Compare one connection: the handshake, what it carried, and who closed it."""
@@ -399,6 +397,13 @@ def _life(seen: SeenConnection) -> ConnectionLife:
     authentication = [(name, request) for name, request in takewhile(_authenticates, later)]
     last = authentication[-1][1] if authentication else hello
     used = any(name != HELLO for name in names)
+    # The longest time between a reply and the next command; what has no reply ends at once.
+    gaps = (
+        following.at - (request.ended if request.ended <= following.at else request.at)
+        for request, following in pairwise(seen.requests)
+        if _counts(_name(following))
+    )
+    idle = max(gaps, default=0.0)
     return ConnectionLife(
         seen=seen,
         role=hello.role,
@@ -407,7 +412,7 @@ def _life(seen: SeenConnection) -> ConnectionLife:
         authentication=tuple(name for name, _ in authentication),
         established=last.ended if last.end == "reply" else inf,
         established_seq=last.ended_seq if last.end == "reply" else inf,
-        idle=_idle(seen.requests),
+        idle=idle,
         is_monitoring=not used and not any(hello.command.get(name) for name in _OF_POOLS),
     )
 
@@ -422,13 +427,3 @@ def _authenticates(step: tuple[str, SeenRequest]) -> bool:
 
 def _counts(name: str) -> bool:
     return name not in _LEFT_OUT
-
-
-def _idle(requests: Sequence[SeenRequest]) -> float:
-    """Return the longest time between a reply and the next command; what has no reply ends at once."""
-    gaps = (
-        following.at - (request.ended if request.ended <= following.at else request.at)
-        for request, following in pairwise(requests)
-        if _counts(_name(following))
-    )
-    return max(gaps, default=0.0)

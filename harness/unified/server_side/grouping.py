@@ -60,14 +60,14 @@ def _parents(operations: Iterable[Operation]) -> Mapping[int, Operation]:
     while pending:
         outer = pending.pop()
         for value in outer.arguments.values():
-            inner = [each for each in _listed(value) if isinstance(each, Operation)]
+            inner = [
+                each
+                for each in (value if isinstance(value, tuple) else (value,))
+                if isinstance(each, Operation)
+            ]
             parents.update((id(each), outer) for each in inner)
             pending += inner
     return parents
-
-
-def _listed(value: object) -> Iterable[object]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _candidates(

@@ -112,7 +112,11 @@ async def snapshot(
     `ScenarioError` for a name that no server has, and when a server refuses.
     """
     servers = dict(zip(server_names(deployment), deployment.addresses, strict=True))
-    primary = primary or await _primary(deployment, servers)
+    if not primary:
+        # The first server where there is none, or no replica set.
+        reply = await deployment.admin("admin", {"isMaster": 1})  # `hello` is not in releases before 4.4.2
+        named = (name for name, address in servers.items() if address == reply.get("primary"))
+        primary = next(named, next(iter(servers)))
     replies = {}
     for name in dict.fromkeys(name for each in expected for name in _concerned(each, servers, primary)):
         reply = await deployment.admin("admin", {"serverStatus": 1}, address=servers[name])
@@ -126,13 +130,6 @@ def server_names(deployment: Deployment) -> list[str]:
     """Return the names of the servers: `node0` … of a replica set or a server alone, or `mongos0` …."""
     kind = "mongos" if deployment.topology.has_mongos else "node"
     return [f"{kind}{index}" for index in range(len(deployment.addresses))]
-
-
-async def _primary(deployment: Deployment, servers: Mapping[str, str]) -> str:
-    """Return the name of the primary: the first server where there is none, or no replica set."""
-    reply = await deployment.admin("admin", {"isMaster": 1})  # `hello` is not in releases before 4.4.2
-    named = (name for name, address in servers.items() if address == reply.get("primary"))
-    return next(named, next(iter(servers)))
 
 
 def _concerned(expected: ExpectedMetric, servers: Iterable[str], primary: str) -> Sequence[str]:

@@ -53,7 +53,8 @@ def end(context: Context) -> None:
     if record is None or not record.on:
         return
     record.end()
-    if _judged(context.case.server_side) is not None:
+    own = context.case.server_side
+    if own is not None and own.is_judged:
         context.seen.connections = connections_of(record.entries)
 
 
@@ -87,10 +88,6 @@ def _check_rules(context: Context, expected: ExpectedRules) -> None:
             location=expected.location,
             mismatch=Mismatch(f"expectRules.{oracle.name}", oracle.sentence, sentence, why),
         )
-
-
-def _judged(server_side: ServerSide | None) -> ServerSide | None:
-    return server_side if server_side is not None and server_side.is_judged else None
 
 
 def _check_attempts(context: Context, server_side: ServerSide) -> None:

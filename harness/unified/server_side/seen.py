@@ -157,6 +157,7 @@ def _take(line: _ConnectionLine, entry: Received | Sent | Closed) -> None:
     if isinstance(entry, Closed):
         line.closed = line.closed or entry
     elif isinstance(entry, Received):
+        compressor = None if entry.envelope.compressor is None else entry.envelope.compressor.compressor_name
         line.requests[entry.envelope.request_id] = SeenRequest(
             seq=entry.seq,
             at=entry.at,
@@ -167,7 +168,7 @@ def _take(line: _ConnectionLine, entry: Received | Sent | Closed) -> None:
             size=entry.envelope.wire_size,
             command=document_of(entry.envelope),
             accepted=line.accepted.at,
-            compressor=_compressor(entry.envelope),
+            compressor=compressor,
             exhaust_allowed=entry.envelope.exhaust_allowed,
         )
     else:
@@ -220,10 +221,6 @@ def _app_name(requests: Sequence[SeenRequest]) -> str | None:
     client: Any = requests[0].command.get("client") or {}
     name = (client.get("application") or {}).get("name")
     return name if isinstance(name, str) else None
-
-
-def _compressor(envelope: Envelope) -> str | None:
-    return None if envelope.compressor is None else envelope.compressor.compressor_name
 
 
 def document_of(envelope: Envelope) -> Mapping[str, Any]:
