@@ -149,7 +149,9 @@ def _waits_for_nothing(trace: Trace) -> Iterator[str]:
         if operation.is_disturbed or not operation.is_timed or code in CHANGES_STATE:
             continue
         last = operation.commands[-1].last
-        idle = step.ended - last.request.ended - (trace.timing.round_trip or 0)
+        if _was_too_late_to_ask(operation, trace.timing.round_trip):
+            continue
+        idle = step.ended - last.request.ended - trace.timing.round_trip
         if last.is_overloaded and idle > _IDLE:
             yield (
                 f"{operation} ended {milliseconds(idle)} after its"
@@ -158,6 +160,16 @@ def _waits_for_nothing(trace: Trace) -> Iterator[str]:
 
 
 _IDLE: Final = 0.005
+
+
+def _was_too_late_to_ask(operation: TracedOperation, round_trip: float) -> bool:
+    """Return whether a backoff ended in time, and what was left of timeoutMS was shorter than the way.
+
+    Client Side Operations Timeout: Command Execution (a command is not sent then).
+    """
+    step = operation.step
+    limit = step.operation.arguments.get("timeoutMS", operation.client.options.get("timeoutMS"))
+    return bool(limit) and step.ended is not None and 0 < step.began + limit / 1000 - step.ended < round_trip
 
 
 def what_is_given_up_ends_at_once(trace: Trace) -> Iterator[str]:
@@ -170,6 +182,8 @@ def what_is_given_up_ends_at_once(trace: Trace) -> Iterator[str]:
             continue
         last = operation.commands[-1].last
         if not last.is_overloaded or CHANGES_STATE & {*last.ends}:
+            continue
+        if _was_too_late_to_ask(operation, trace.timing.round_trip):
             continue
         idle = step.ended - last.request.ended - trace.timing.round_trip
         limit = operation.client.options.get("serverSelectionTimeoutMS", 30_000) / 1000
