@@ -122,6 +122,13 @@ class TracedOperation:
         return inf if self.step.ended is None else self.step.ended_seq
 
     @property
+    def timeout_ms(self) -> float | None:
+        """Its timeoutMS: its own, or else that of its client. 0 and None are no limit."""
+        inherited = self.client.options.get("timeoutMS")
+        limit: float | None = self.step.operation.arguments.get("timeoutMS", inherited)
+        return limit
+
+    @property
     def is_timed(self) -> bool:
         """Whether it has a deadline: timeoutMS of its own, or of its client."""
         return bool(self.step.operation.arguments.get("timeoutMS") or self.client.options.get("timeoutMS"))

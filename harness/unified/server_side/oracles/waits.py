@@ -123,7 +123,7 @@ def deadlines_are_kept(trace: Trace) -> Iterator[str]:
     """Client Side Operations Timeout: timeoutMS; Client Backpressure: a backoff that would end too late."""
     for operation in trace.operations:
         step = operation.step
-        limit = step.operation.arguments.get("timeoutMS", operation.client.options.get("timeoutMS"))
+        limit = operation.timeout_ms
         if not limit or step.ended is None or operation.name not in _TIMED:
             continue
         took = step.ended - step.began
@@ -167,9 +167,10 @@ def _was_too_late_to_ask(operation: TracedOperation, round_trip: float) -> bool:
 
     Client Side Operations Timeout: Command Execution (a command is not sent then).
     """
-    step = operation.step
-    limit = step.operation.arguments.get("timeoutMS", operation.client.options.get("timeoutMS"))
-    return bool(limit) and step.ended is not None and 0 < step.began + limit / 1000 - step.ended < round_trip
+    step, limit = operation.step, operation.timeout_ms
+    if not limit or step.ended is None:
+        return False
+    return 0 < step.began + limit / 1000 - step.ended < round_trip
 
 
 def what_is_given_up_ends_at_once(trace: Trace) -> Iterator[str]:
