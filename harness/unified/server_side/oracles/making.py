@@ -116,16 +116,19 @@ def trace_of(
     fails = _greetings_fail(steps)
     unanswered = unanswered_greetings(lives)
     operations = []
+    started = {client.name: _started(client) for client in clients.values()}
     sent_before: Sequence[SeenRequest] = ()
     for step in outer:
         requests: Sequence[SeenRequest] = found.get(id(step), (step, []))[1]
         client = _client_of(context, step, clients, by_app, requests)
         if client is not None:
+            starts = started[client.name]
             mine = [
                 request
                 for request in requests
                 if request.app_name == client.app_name
                 and not _is_late(request, sent_before)
+                and not starts.get(request.request_id, step.began_seq) < step.began_seq
                 and (request.name not in ENDS or step.operation.name in _ENDING)
             ]
             sent_before = mine or sent_before
@@ -225,6 +228,15 @@ def _disturbed(
         operation.is_alone,
         failed or lost or unseen or unheard or ended > unsure_from,
     )
+
+
+def _started(client: TracedClient) -> Mapping[int, float]:
+    """Return when a client told of each request, in the order of all events; the last time of each id."""
+    return {
+        event.fields["requestId"]: event.seq
+        for event in client.of_kind(STARTED)
+        if "requestId" in event.fields
+    }
 
 
 def _is_late(request: SeenRequest, before: Sequence[SeenRequest]) -> bool:

@@ -272,7 +272,7 @@ def a_lost_connection_cancels_the_check_under_way(trace: Trace) -> Iterator[str]
     for client in trace.clients:
         watching = _monitoring(trace, client)
         for lost in trace.connections:
-            if lost.seen.app_name != client.app_name or not _is_news(trace, lost):
+            if lost.seen.app_name != client.app_name or not _is_news(trace, client, lost):
                 continue
             for life in watching.get(lost.seen.server, ()):
                 awaited = next((each for each in life.seen.requests if _awaits(each)), None)
@@ -288,15 +288,16 @@ _SOON: Final = 1.0
 """Seconds within which a busy machine closes a connection."""
 
 
-def _is_news(trace: Trace, lost: ConnectionLife) -> bool:
+def _is_news(trace: Trace, client: TracedClient, lost: ConnectionLife) -> bool:
     """Return whether a client reads that a server cut off a pool's connection, and no error came before.
 
-    After an unacknowledged write nobody reads, and who takes the idle connection next may see it late.
+    After an unacknowledged write nobody reads, and who takes the idle connection next may see it late. Who
+    ran out of time a moment before sees a time-out, which ends no check.
     """
     *greeting, last = lost.seen.requests
     if lost.is_monitoring or lost.seen.closed_by != "server" or last.end != "server" or not greeting:
         return False
-    if any(last is request for request in trace.unacknowledged):
+    if any(last is request for request in trace.unacknowledged) or client.timed_out(last):
         return False
     began, ended = lost.seen.accepted_seq, lost.seen.closed_seq
     return not any(

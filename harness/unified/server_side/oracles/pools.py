@@ -210,7 +210,7 @@ def lost_connections_clear_the_pool_once(trace: Trace) -> Iterator[str]:
                 continue
             for attempt in command.attempts:
                 server = attempt.request.server
-                if attempt.request.end != "server" or _timed_out(client, attempt.request.request_id):
+                if attempt.request.end != "server" or client.timed_out(attempt.request):
                     continue
                 address = trace.addresses.get(server)
                 if not any(
@@ -220,11 +220,6 @@ def lost_connections_clear_the_pool_once(trace: Trace) -> Iterator[str]:
                     yield f"{operation} lost its connection to {server}, and the pool was not cleared"
 
 
-def _timed_out(client: TracedClient, request_id: int) -> bool:
-    failed = (event for event in client.of_kind(FAILED) if event.fields.get("requestId") == request_id)
-    return any("timed out" in str(event.fields.get("failure")) for event in failed)
-
-
 def _services(trace: Trace) -> Iterator[str]:
     """Judge clears behind a load balancer, each of which is of one service."""
     for client in trace.clients:
@@ -232,7 +227,7 @@ def _services(trace: Trace) -> Iterator[str]:
             if event.fields.get("serviceId") is None:
                 yield f"{client.name}: poolCleared behind a load balancer names no service"
         lost = sum(
-            attempt.request.end == "server" and not _timed_out(client, attempt.request.request_id)
+            attempt.request.end == "server" and not client.timed_out(attempt.request)
             for operation, command in trace.commands()
             if operation.client is client
             for attempt in command.attempts

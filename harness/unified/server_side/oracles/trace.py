@@ -87,6 +87,14 @@ class TracedClient:
         last = bisect_left(self.events, operation.ended, key=_place)
         return (event for event in self.events[first:last] if event.kind in kinds)
 
+    def timed_out(self, request: SeenRequest) -> bool:
+        """Return whether it ran out of time for a reply, which it tells by the failure of the command."""
+        return any(
+            "timed out" in str(event.fields.get("failure"))
+            for event in self.of_kind("commandFailedEvent")
+            if event.fields.get("requestId") == request.request_id
+        )
+
 
 def _place(event: Event) -> float:
     return event.seq

@@ -11,7 +11,7 @@ from harness.unified.server_side.attempts import in_ms, milliseconds, why_not_un
 from harness.unified.server_side.model import Range
 from harness.unified.server_side.oracles.permits import CHANGES_STATE, is_network_error
 from harness.unified.server_side.oracles.pool_life import CHECKED_IN
-from harness.unified.server_side.oracles.trace import ENDS, by_client
+from harness.unified.server_side.oracles.trace import ENDS, by_client, is_committed_again
 from harness.unified.server_side.rules import LATE, LATER, overload_backoff
 from mongowire.codes import Label
 
@@ -38,13 +38,25 @@ def backoff_within_bounds(trace: Trace) -> Iterator[str]:
             )
         dice = operation.client.jitter
         if dice is not None and operation.is_alone:
-            wanted = trace.timing.tolerated(Range(dice * most, dice * most))
-            if attempt.gap.most < wanted.least or attempt.gap.least > wanted.most:
+            # A commit that withTransaction repeats counts its retries anew, and looks like a retry itself.
+            first = 1 if is_committed_again(operation, command) else retry
+            bounds = (
+                overload_backoff(trace.edition, number, before.request.reply or {})
+                for number in range(first, retry + 1)
+            )
+            if not any(
+                _overlap(attempt.gap, trace.timing.tolerated(Range(dice * each, dice * each)))
+                for each in bounds
+            ):
                 yield (
                     f"{operation} sent {command.name} again {milliseconds(attempt.gap.most)} after an"
                     f" overload error; with a jitter of {dice:g} the backoff before retry {retry} is"
                     f" {milliseconds(dice * most)}"
                 )
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    return one.least <= other.most and other.least <= one.most
 
 
 def no_wait_without_overload(trace: Trace) -> Iterator[str]:
@@ -76,8 +88,10 @@ def jitter_is_uniform(trace: Trace) -> Iterator[str]:
     if trace.timing.is_disturbed or any(client.jitter is not None for client in trace.clients):
         return
     factors: dict[int, list[float]] = {}
-    for operation, _command, retry, before, attempt in _retries(trace):
+    for operation, command, retry, before, attempt in _retries(trace):
         gap = attempt.gap
+        if is_committed_again(operation, command):
+            continue
         if before.is_overloaded and gap is not None and gap.least == gap.most and not operation.is_timed:
             bound = overload_backoff(trace.edition, retry, before.request.reply or {})
             factors.setdefault(retry, []).append(gap.least / bound)
