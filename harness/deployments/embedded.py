@@ -84,13 +84,18 @@ class EmbeddedDeployment:
 
     @property
     def is_marked(self) -> bool:
-        """Whether a case has left rules for requests, which is skipped in its middle, or commands that run.
+        """Whether a case has left rules for requests, another primary, or commands that run.
 
-        A server goes on with a command whose client has given up: what is blocked now would write into the
-        next case.
+        A case that is skipped in its middle leaves its rules. Others speak of node0 as the primary that every
+        deployment begins with. A server goes on with a command whose client has given up: what is blocked now
+        would write into the next case.
         """
+        if self.cluster.rules.entries or any(
+            each.primary is not each.nodes[0] for each in self.cluster.shards
+        ):
+            return True
         waiting = (request for node in self.cluster.nodes for _, request in node.waiting())
-        return bool(self.cluster.rules.entries) or any(each.spec.kind != "internal" for each in waiting)
+        return any(each.spec.kind != "internal" for each in waiting)
 
     @property
     def network(self) -> Network | None:

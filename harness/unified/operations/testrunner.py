@@ -17,7 +17,7 @@ from harness.unified.matching.matcher import match_exactly
 from harness.unified.observation import checked_out, observed
 from harness.unified.operations.spec import OperationSpec, ResultComparison
 from harness.unified.outcome import CaseFailedError
-from harness.unified.schema.events import TOPOLOGY_TYPES
+from harness.unified.schema.events import SDAM_EVENTS, TOPOLOGY_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,9 +200,16 @@ async def _wait_for_event(context: Context, call: Invocation[Any]) -> None:
 
 
 async def _event_count(context: Context, call: Invocation[Any]) -> None:
-    wanted, seen = _integer(call.arguments, "count"), _count(context, call.arguments)
+    wanted, kind = _integer(call.arguments, "count"), call.arguments["event"].kind
+    if kind in SDAM_EVENTS and context.deployment.wire_record.round_trip is None:
+        await context.wait_until(lambda: _count(context, call.arguments) >= wanted, within=_PUBLISHING)
+    seen = _count(context, call.arguments)
     if seen != wanted:
-        raise CaseFailedError(f"expected {wanted} {call.arguments['event'].kind}, {seen} were observed")
+        raise CaseFailedError(f"expected {wanted} {kind}, {seen} were observed")
+
+
+_PUBLISHING: Final = 0.3
+"""Seconds on the wall clock within which a driver publishes what its monitors saw, on a thread of its own."""
 
 
 async def _wait(context: Context, call: Invocation[Any]) -> None:

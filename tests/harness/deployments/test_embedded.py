@@ -171,6 +171,15 @@ def test_a_write_that_its_client_has_given_up_marks_the_servers_until_it_has_end
     on_a_replica_set(scenario)
 
 
+def test_another_primary_than_the_first_member_marks_the_servers() -> None:
+    async def scenario(deployment: EmbeddedDeployment) -> None:
+        assert not deployment.is_marked
+        await deployment.admin("admin", {"replSetStepDown": 2, "force": True})
+        assert deployment.is_marked
+
+    on_a_replica_set(scenario)
+
+
 def test_in_real_time_clients_come_over_tcp() -> None:
     async def main() -> None:
         clock, rng = SystemClock(), SeededRng(0)
