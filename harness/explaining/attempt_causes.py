@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from harness.explaining.seen_case import Cause
 from harness.explaining.text import times
 from harness.unified.matching.matcher import missing
-from harness.unified.server_side.attempts import jitter_factors, milliseconds, value_at
+from harness.unified.server_side.attempts import milliseconds, value_at
 from harness.unified.server_side.comparison import AttemptComparison
+from harness.unified.server_side.jitter import jitter_factors
 from harness.unified.server_side.model import CountRule
 from harness.unified.server_side.rules import EXACT, MAX_BACKOFF, attempts_expected, overload_backoff
 
@@ -87,7 +88,7 @@ def _backoff(comparison: AttemptComparison, divergence: Divergence) -> Iterator[
     if divergence.mismatch.path not in ("gap", "jitter"):
         return
     edition = comparison.facts.edition
-    pairs = [pair for each in comparison.operations for pair in jitter_factors(each, edition)]
+    pairs = [pair for each in comparison.operations for pair in jitter_factors(each.attempts, edition)]
     factors = [factor for _, factor in pairs]
     rule = f"(Client Backpressure: Overload retry policy, {edition.name})"
     if len(factors) >= _FEW and max(factors) < _NONE:

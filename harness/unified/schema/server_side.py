@@ -121,7 +121,8 @@ _ATTEMPTS: Final[Schema] = record(
         "last": _told(ATTEMPT, "The last attempt of each operation."),
         "jitter": _told(
             word("uniform"),
-            "The overload backoffs of all operations, at least 40, are spread uniformly over their bounds.",
+            "The overload backoffs of all operations, at least 40, are spread uniformly over their bounds, "
+            "or the waits of withTransaction before it begins anew.",
         ),
     },
     ("command",),

@@ -8,19 +8,18 @@ one attempt too many says more than what it carried.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.unified.matching.matcher import Entities, Mismatch, match, missing
 from harness.unified.model import UNSET
 from harness.unified.server_side.attempt import attempts_of
+from harness.unified.server_side.jitter import why_not_uniform
 from harness.unified.server_side.model import UNCOMPRESSED, GapRule, Range
-from harness.unified.server_side.rules import Timing, attempts_expected, gap_expected, overload_backoff
+from harness.unified.server_side.rules import Timing, attempts_expected, gap_expected
 from mongowire.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from harness.unified.server_side.attempt import JudgedAttempt
     from harness.unified.server_side.model import ExpectedAttempt, ExpectedAttempts
@@ -341,73 +340,10 @@ def value_at(document: Mapping[str, Any], path: str) -> Any:
 def _jitter(
     expected: ExpectedAttempts, operations: Sequence[SeenOperation], facts: Facts
 ) -> Divergence | None:
-    """Judge the spread of all overload backoffs together, and of those before each retry."""
+    """Judge the spread of all backoffs together, and of those before each retry."""
     if expected.jitter is None or facts.timing.is_disturbed:
         return None
-    factors = [pair for operation in operations for pair in jitter_factors(operation, facts.edition)]
-    why = why_not_uniform([factor for _, factor in factors]) or _why_not_of_one_retry(factors)
-    if why is None:
-        return None
-    return Divergence(Mismatch("jitter", expected.jitter, why, why), expected.location)
-
-
-def _why_not_of_one_retry(factors: Sequence[tuple[int, float]]) -> str | None:
-    """Return what speaks against the jitter before one of the retries, where enough of these were seen."""
-    for retry in sorted({retry for retry, _ in factors}):
-        of_retry = [factor for number, factor in factors if number == retry]
-        why = why_not_uniform(of_retry) if len(of_retry) >= LEAST_BACKOFFS else None
-        if why is not None:
-            return f"before retry {retry}, {why}"
-    return None
-
-
-def jitter_factors(operation: SeenOperation, edition: JudgedEdition) -> Iterator[tuple[int, float]]:
-    """Yield each overload backoff of an operation: the number of the retry, and its part of the bound."""
-    for before, attempt in pairwise(operation.attempts):
-        if before.is_overloaded and attempt.retry and attempt.gap is not None:
-            bound = overload_backoff(edition, attempt.retry, before.request.reply or {})
-            yield attempt.retry, attempt.gap.least / bound
-
-
-# Is a driver's jitter uniform? A test of the backoffs that servers saw, with a stated error rate.
-#
-# The test is made once for all backoffs of a case, and once for those before each retry that are enough.
-#
-# Each backoff is divided by its bound, so that what is judged lies between 0 and 1 whatever the retry. For n
-# independent uniform numbers, n at least 40:
-#
-# - the mean is more than 4 standard errors from 0.5 with a probability below 6.4e-5;
-# - the least is 0.25 or more, or the greatest 0.75 or less, with one of 0.75^40, 1.1e-5 each;
-# - none lies between these two with one of 0.5^40, 1e-12.
-#
-# So one test refuses a driver whose jitter is uniform in less than 1 of 10,000 cases. One whose backoffs are
-# all equal (no jitter at all, or one factor for all) is refused always, one with another mean once n shows
-# it.
-
-LEAST_BACKOFFS: Final = 40
-_STANDARD_DEVIATION: Final = 1 / sqrt(12)
-_STANDARD_ERRORS: Final = 4
-_LOW, _HIGH = 0.25, 0.75
-_EQUAL: Final = 1e-9
-
-
-def why_not_uniform(factors: Sequence[float], *, errors: float = _STANDARD_ERRORS) -> str | None:
-    """Return what speaks against jitter factors that are uniform between 0 and 1, None for nothing.
-
-    `errors` is by how many standard errors their mean may miss the middle.
-    """
-    if len(factors) < LEAST_BACKOFFS:
-        return f"{len(factors)} overload backoffs are too few to judge jitter, {LEAST_BACKOFFS} are needed"
-    least, greatest, mean = max(min(factors), 0.0), max(factors), sum(factors) / len(factors)
-    if greatest - least < _EQUAL:
-        return f"all {len(factors)} backoffs are {least:.2f} of their bound: there is no jitter"
-    if least >= _LOW:
-        return f"no backoff is shorter than {least:.2f} of its bound"
-    if greatest <= _HIGH:
-        return f"no backoff is longer than {greatest:.2f} of its bound"
-    if not any(_LOW < factor < _HIGH for factor in factors):
-        return f"none of {len(factors)} backoffs is between {_LOW} and {_HIGH} of its bound"
-    tolerance = errors * _STANDARD_DEVIATION / sqrt(len(factors))
-    if abs(mean - 0.5) > tolerance:
-        return f"the mean is {mean:.3f} of the bound, uniform jitter has 0.5 ± {tolerance:.3f}"
-    return None
+    why = why_not_uniform([operation.attempts for operation in operations], facts.edition)
+    return (
+        None if why is None else Divergence(Mismatch("jitter", expected.jitter, why, why), expected.location)
+    )

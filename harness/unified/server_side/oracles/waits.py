@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.deployment import Topology
-from harness.unified.server_side.attempts import in_ms, milliseconds, why_not_uniform
+from harness.unified.server_side.attempts import in_ms, milliseconds
+from harness.unified.server_side.jitter import why_factors_are_not
 from harness.unified.server_side.model import Range
 from harness.unified.server_side.oracles.permits import CHANGES_STATE, is_network_error
 from harness.unified.server_side.oracles.pool_life import CHECKED_IN
@@ -100,7 +101,7 @@ def jitter_is_uniform(trace: Trace) -> Iterator[str]:
         ("all retries", every),
         *((f"retry {number}", each) for number, each in factors.items()),
     ):
-        why = why_not_uniform(sample, errors=_ERRORS) if len(sample) >= LEAST else None
+        why = why_factors_are_not(sample, errors=_ERRORS) if len(sample) >= LEAST else None
         if why is not None:
             yield f"before {what}, {why}"
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from harness.unified.server_side.attempts import LEAST_BACKOFFS, why_not_uniform
+from harness.unified.server_side.jitter import LEAST_BACKOFFS, why_factors_are_not, why_not_in_total
 
 
 def drawn(seed: int, number: int) -> list[float]:
@@ -15,7 +15,7 @@ def drawn(seed: int, number: int) -> list[float]:
 
 
 def test_uniform_jitter_is_taken_for_uniform_whatever_the_seed() -> None:
-    assert [seed for seed in range(2000) if why_not_uniform(drawn(seed, LEAST_BACKOFFS))] == []
+    assert [seed for seed in range(2000) if why_factors_are_not(drawn(seed, LEAST_BACKOFFS))] == []
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,40 @@ def test_uniform_jitter_is_taken_for_uniform_whatever_the_seed() -> None:
     ],
 )
 def test_other_jitter_is_refused_with_the_reason(factors: list[float], why: str) -> None:
-    assert why in (why_not_uniform(factors) or "")
+    assert why in (why_factors_are_not(factors) or "")
+
+
+BOUNDS = [min(0.5, 0.005 * 1.5**retry) for retry in range(18)]
+"""Seconds that withTransaction waits at most before it begins anew, eighteen times."""
+
+
+def test_uniform_waits_between_transactions_are_taken_for_uniform_whatever_the_seed() -> None:
+    refused = [
+        seed
+        for seed in range(2000)
+        if why_not_in_total(
+            [(part * bound, bound) for part, bound in zip(drawn(seed, 18), BOUNDS, strict=True)]
+        )
+    ]
+    assert refused == []
+
+
+@pytest.mark.parametrize(
+    ("waits", "why"),
+    [
+        (
+            [(0.01, bound) for bound in BOUNDS],
+            "18 waits are 0.042 of their bounds, uniform jitter has 0.5 ± 0.365",
+        ),
+        ([(bound, bound) for bound in BOUNDS], "18 waits are 1.000 of their bounds"),
+        (
+            [(bound / 2, bound) for bound in BOUNDS[:12]],
+            "12 waits between transactions count as 4.9, 8 are needed",
+        ),
+    ],
+    ids=["no waits", "no jitter", "too few long ones"],
+)
+def test_other_waits_between_transactions_are_refused_with_the_reason(
+    waits: list[tuple[float, float]], why: str
+) -> None:
+    assert why in (why_not_in_total(waits) or "")
