@@ -210,6 +210,12 @@ _TABLE: Final = (
     Oracle("jitter", "Backoffs are spread evenly.", waits.jitter_is_uniform, ("CB-2",)),
     Oracle("dice", "Each backoff has a jitter of its own.", waits.waits_differ, ("CB-2",)),
     Oracle(
+        "some-wait",
+        "Backoffs are not all next to nothing.",
+        waits.backoffs_are_not_all_next_to_nothing,
+        ("CB-2",),
+    ),
+    Oracle(
         "backoff-connection",
         "A client that waits before a retry holds no connection.",
         waits.no_connection_is_kept_during_a_backoff,

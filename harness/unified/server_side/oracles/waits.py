@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from harness.unified.deployment import Topology
 from harness.unified.server_side.attempts import in_ms, milliseconds
-from harness.unified.server_side.jitter import why_factors_are_not
+from harness.unified.server_side.jitter import least_total, why_factors_are_not
 from harness.unified.server_side.model import Range
 from harness.unified.server_side.oracles.permits import CHANGES_STATE, is_network_error
 from harness.unified.server_side.oracles.pool_life import CHECKED_IN
@@ -111,6 +112,25 @@ LEAST: Final = 60
 
 _ERRORS: Final = 5.5
 """Standard errors by which a mean may miss the middle: uniform ones miss by more in 4 of 10⁸ cases."""
+
+
+def backoffs_are_not_all_next_to_nothing(trace: Trace) -> Iterator[str]:
+    """Client Backpressure: Overload retry policy, rule 3 (a driver waits, whatever its jitter is)."""
+    waits: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for operation, command, retry, before, attempt in _retries(trace):
+        if not before.is_overloaded or attempt.gap is None or operation.client.jitter is not None:
+            continue
+        if operation.is_timed or is_committed_again(operation, command):
+            continue
+        bound = overload_backoff(trace.edition, retry, before.request.reply or {})
+        waits[operation.client.name, command.name].append((attempt.gap.most, bound))
+    for (client, name), each in waits.items():
+        took, least = sum(wait for wait, _ in each), least_total([bound for _, bound in each])
+        if took < least:
+            yield (
+                f"{client} waited {milliseconds(took)} before {len(each)} retries of {name} together;"
+                f" uniform jitter gives less than {milliseconds(least)} in one of a million cases"
+            )
 
 
 def no_connection_is_kept_during_a_backoff(trace: Trace) -> Iterator[str]:

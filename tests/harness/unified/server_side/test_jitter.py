@@ -6,7 +6,12 @@ import random
 
 import pytest
 
-from harness.unified.server_side.jitter import LEAST_BACKOFFS, why_factors_are_not, why_not_in_total
+from harness.unified.server_side.jitter import (
+    LEAST_BACKOFFS,
+    least_total,
+    why_factors_are_not,
+    why_not_in_total,
+)
 
 
 def drawn(seed: int, number: int) -> list[float]:
@@ -68,3 +73,10 @@ def test_other_waits_between_transactions_are_refused_with_the_reason(
     waits: list[tuple[float, float]], why: str
 ) -> None:
     assert why in (why_not_in_total(waits) or "")
+
+
+def test_the_least_total_of_waits_is_that_which_one_of_a_million_stays_below() -> None:
+    assert least_total([0.2, 0.4] * 3) == pytest.approx(0.0847, abs=1e-4)
+    assert least_total([0.2]) == pytest.approx(0.2e-6)
+    below = [seed for seed in range(5000) if sum(drawn(seed, 3)) < least_total([1.0] * 3)]
+    assert below == []

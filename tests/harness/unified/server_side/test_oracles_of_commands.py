@@ -269,6 +269,11 @@ HISTORIES: Final = [
         (tuple(find(OVERLOAD, OK, gap=0.05) for _ in range(5)),),
     ),
     History(
+        "some-wait",
+        (find(OVERLOAD, OK, gap=0.05), *[find(OVERLOAD, OK, gap=0.001)] * 5),
+        (tuple(find(OVERLOAD, OK, gap=0.001) for _ in range(6)),),
+    ),
+    History(
         "ends-at-once",
         (later_ended(find(*[OVERLOAD] * 6), -0.008),),
         ((later_ended(find(*[OVERLOAD] * 6), 0.2),),),
