@@ -74,9 +74,6 @@ description: some-wait-of-every-operation
   - session: {{ id: &session session, client: *client }}
 
 {DOCUMENTS}
-_yamlAnchors:
-  waits: &waits {{ expectRules: [some-wait] }}
-
 tests:
 """
 
@@ -433,7 +430,10 @@ def _some_wait(waiting: Waiting) -> Iterator[str]:
         yield "          times: 3"
         yield "          operations:"
         yield from (f"      {line}" for line in waiting.steps)
-    yield "    pushbackd: *waits"
+    sent = "last: { meets: ok }" if waiting.is_last else "operations: 3, count: 3"
+    yield "    pushbackd:"
+    yield "      expectRules: [some-wait]"
+    yield f"      expectAttempts: [{{ command: {waiting.command}, appName: *appName, {sent} }}]"
     yield ""
 
 
