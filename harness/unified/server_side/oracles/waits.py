@@ -12,7 +12,7 @@ from harness.unified.server_side.attempts import in_ms, milliseconds
 from harness.unified.server_side.jitter import least_total, why_factors_are_not
 from harness.unified.server_side.model import Range
 from harness.unified.server_side.oracles.permits import CHANGES_STATE, is_network_error
-from harness.unified.server_side.oracles.pool_life import CHECKED_IN
+from harness.unified.server_side.oracles.pool_life import CHECK_OUT_FAILED, CHECK_OUT_STARTED, CHECKED_IN
 from harness.unified.server_side.oracles.trace import ENDS, by_client, is_committed_again
 from harness.unified.server_side.rules import LATE, LATER, overload_backoff
 from mongowire.codes import Label
@@ -118,19 +118,46 @@ def backoffs_are_not_all_next_to_nothing(trace: Trace) -> Iterator[str]:
     """Client Backpressure: Overload retry policy, rule 3 (a driver waits, whatever its jitter is)."""
     waits: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for operation, command, retry, before, attempt in _retries(trace):
-        if not before.is_overloaded or attempt.gap is None or operation.client.jitter is not None:
+        if not before.is_overloaded or attempt.gap is None or is_committed_again(operation, command):
             continue
-        if operation.is_timed or is_committed_again(operation, command):
-            continue
-        bound = overload_backoff(trace.edition, retry, before.request.reply or {})
-        waits[operation.client.name, command.name].append((attempt.gap.most, bound))
-    for (client, name), each in waits.items():
+        if operation.client.jitter is None and not operation.is_timed:
+            bound = overload_backoff(trace.edition, retry, before.request.reply or {})
+            waits[operation.client.name, f"retries of {command.name}"].append((attempt.gap.most, bound))
+    for operation, wait, retry in _waits_for_connections(trace):
+        waits[operation.client.name, "further connections"].append(
+            (wait, overload_backoff(trace.edition, retry, {}))
+        )
+    for (client, what), each in waits.items():
         took, least = sum(wait for wait, _ in each), least_total([bound for _, bound in each])
         if took < least:
             yield (
-                f"{client} waited {milliseconds(took)} before {len(each)} retries of {name} together;"
+                f"{client} waited {milliseconds(took)} before {len(each)} {what} together;"
                 f" uniform jitter gives less than {milliseconds(least)} in one of a million cases"
             )
+
+
+def _waits_for_connections(trace: Trace) -> Iterator[tuple[TracedOperation, float, int]]:
+    """Yield how long operations waited after each handshake that broke, by their events, and its number.
+
+    An operation whose check-outs may have failed for something else is left out.
+    """
+    for operation in trace.operations:
+        client = operation.client
+        if client.jitter is not None or operation.is_timed or not operation.is_alone:
+            continue
+        told = list(client.during(operation, CHECK_OUT_STARTED, CHECK_OUT_FAILED))
+        broken = sum(
+            life.seen.app_name == client.app_name
+            and operation.began < life.seen.accepted_seq < operation.ended
+            and [request.end for request in life.seen.requests] == ["server"]
+            for life in trace.connections
+        )
+        if broken != sum(event.kind == CHECK_OUT_FAILED for event in told):
+            continue
+        pairs = [pair for pair in pairwise(told) if pair[0].kind == CHECK_OUT_FAILED]
+        yield from (
+            (operation, after.at - before.at, retry) for retry, (before, after) in enumerate(pairs, 1)
+        )
 
 
 def no_connection_is_kept_during_a_backoff(trace: Trace) -> Iterator[str]:
