@@ -72,15 +72,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = filterfalse(waits, items)
 
 
-def pytest_collection_finish() -> None:
-    """Keep the collector off what was collected: tens of thousands of items that stay to the end.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Have Hypothesis collect, which it does at its first test, while there is little to look at.
 
-    Hypothesis asks at its first test who refers to its generator, and what is frozen is not listed.
+    It asks who refers to its generator, and what is frozen later is not listed.
     """
-    gc.enable()
     given(none())(lambda _: None)()
-    gc.collect()
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector off what was collected: tens of thousands of items that stay to the end."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:
