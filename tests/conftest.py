@@ -15,6 +15,7 @@ from itertools import filterfalse
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import none
 
@@ -85,6 +86,31 @@ def pytest_collection_finish() -> None:
     """Keep the collector off what was collected: tens of thousands of items that stay to the end."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Have a worker of xdist tell of a test what is shown of it, in one message instead of five.
+
+    Five cost more than most tests. Left out are its beginning and its end, and its setup and its teardown
+    unless they failed.
+    """
+    if not _is_told_in_short(item.config):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
+def _is_told_in_short(config: pytest.Config) -> bool:
+    option = config.option
+    return (
+        hasattr(config, "workerinput")
+        and config.get_verbosity() <= 0  # with more, a line says where each test begins
+        and option.durations is None
+        and option.xmlpath is None
+        and not {"A", "P"} & {*option.reportchars}  # what was written while a test was torn down
+    )
 
 
 def pytest_report_header() -> str:
