@@ -123,8 +123,8 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Servers that tests start, and what runs remember, have folders of their own."""
     os.environ["PUSHBACKD_HOME"] = str(tmp_path_factory.mktemp("home"))
     os.environ["PUSHBACKD_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
-    # What runs pytest in a process of its own draws nothing there, and is spared the import.
-    os.environ["PYTEST_ADDOPTS"] = "-p no:hypothesispytest"
+    # What runs pytest in a process of its own is spared the imports of plugins that it has no use for.
+    os.environ["PYTEST_ADDOPTS"] = "-p no:hypothesispytest -p no:anyio"
 
 
 @pytest.fixture(scope="session")
