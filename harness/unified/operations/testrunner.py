@@ -201,7 +201,7 @@ async def _wait_for_event(context: Context, call: Invocation[Any]) -> None:
 
 async def _event_count(context: Context, call: Invocation[Any]) -> None:
     wanted, kind = _integer(call.arguments, "count"), call.arguments["event"].kind
-    if kind in SDAM_EVENTS and context.deployment.wire_record.round_trip is None:
+    if kind in SDAM_EVENTS and context.deployment.network is None:
         await context.wait_until(lambda: _count(context, call.arguments) >= wanted, within=_PUBLISHING)
     seen = _count(context, call.arguments)
     if seen != wanted:
