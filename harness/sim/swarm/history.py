@@ -1,4 +1,4 @@
-"""The history of a schedule: operations, records of clients and servers, and the ending. Values.
+"""The history of a schedule: operations, records of clients and servers, the ending; rules about it. Values.
 
 Workloads write a history and checkers decide about it. Neither knows the other; what they agree on is this:
 
@@ -52,7 +52,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from driver.events import DriverEvent
     from harness.unified.server_side.seen import SeenRequest
@@ -313,3 +313,37 @@ class RunHistory:
     calm_from: float = 0.0
     recovery: float = inf
     latency: float = 0.0
+
+
+# --- rules about a history ---
+
+Check: TypeAlias = "Callable[[RunHistory], Iterator[Violation]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One line on what contradicts a rule, and the numbers of the operations that it is about.
+
+    `checker` is the name of the rule; `violations` fills it in.
+    """
+
+    text: str
+    operations: tuple[int, ...] = ()
+    checker: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.checker}: {self.text}" if self.checker else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """A rule: its name, its sentence, and the function that decides about it."""
+
+    name: str
+    rule: str
+    check: Check
+
+
+def checker(name: str, rule: str) -> Callable[[Check], Checker]:
+    """Return the decorator that makes a checker of the function that decides about a rule."""
+    return lambda check: Checker(name, rule, check)

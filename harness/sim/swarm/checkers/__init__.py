@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from harness.sim.swarm.checkers import attempts, data, sessions
-from harness.sim.swarm.checkers.checker import Check, Checker, Violation
+from harness.sim.swarm.history import Check, Checker, Violation
 
 if TYPE_CHECKING:
     from harness.sim.swarm.history import RunHistory

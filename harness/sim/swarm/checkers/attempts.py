@@ -19,8 +19,7 @@ from driver.events import (
     ServerHeartbeatSucceededEvent,
     TopologyDescriptionChangedEvent,
 )
-from harness.sim.swarm.checkers.checker import Violation, checker
-from harness.sim.swarm.history import READS, TRANSACTIONS, number_of
+from harness.sim.swarm.history import READS, TRANSACTIONS, Violation, checker, number_of
 from harness.unified.server_side.rules import EDITIONS, EXACT, TRANSACTION_BACKOFF_MAX, overload_backoff
 from mongowire.codes import Label
 

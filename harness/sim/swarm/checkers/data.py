@@ -9,8 +9,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Final, Literal
 
-from harness.sim.swarm.checkers.checker import Violation, checker
-from harness.sim.swarm.history import DELETION, INITIAL_BALANCE, READS
+from harness.sim.swarm.history import DELETION, INITIAL_BALANCE, READS, Violation, checker
 from mongowire.codes import Label
 
 if TYPE_CHECKING:

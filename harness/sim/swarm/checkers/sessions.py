@@ -14,9 +14,8 @@ from driver.events import (
     ConnectionCheckOutFailedEvent,
 )
 from driver.sdam.error_handling import STATE_CHANGES
-from harness.sim.swarm.checkers.checker import Violation, checker
 from harness.sim.swarm.checkers.data import COMMITTED
-from harness.sim.swarm.history import READS, TRANSACTIONS, number_of
+from harness.sim.swarm.history import READS, TRANSACTIONS, Violation, checker, number_of
 from harness.unified.server_side.oracles.pool_life import PoolLife
 
 if TYPE_CHECKING:
