@@ -128,7 +128,7 @@ def trace_of(
                 for request in requests
                 if request.app_name == client.app_name
                 and not _is_late(request, sent_before)
-                and not starts.get(request.request_id, step.began_seq) < step.began_seq
+                and starts.get(request.request_id, step.began_seq) >= step.began_seq
                 and (request.name not in ENDS or step.operation.name in _ENDING)
             ]
             sent_before = mine or sent_before

@@ -120,7 +120,7 @@ def backoffs_are_not_all_next_to_nothing(trace: Trace) -> Iterator[str]:
     for operation, command, retry, before, attempt in _retries(trace):
         if not before.is_overloaded or attempt.gap is None or is_committed_again(operation, command):
             continue
-        if operation.client.jitter is None and not operation.is_timed:
+        if operation.client.jitter is None and operation.is_alone and not operation.is_timed:
             bound = overload_backoff(trace.edition, retry, before.request.reply or {})
             waits[operation.client.name, f"retries of {command.name}"].append((attempt.gap.most, bound))
     for operation, wait, retry in _waits_for_connections(trace):
