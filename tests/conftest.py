@@ -46,18 +46,20 @@ os.environ.pop("GITHUB_ACTIONS", None)  # or the files that tests break would be
 
 
 from corpus_checkout import ABSENT, find_corpus  # noqa: E402 - the path to it is set above
+from rewriting import rewrite_for_workers  # noqa: E402 - as above
 from sizes import SIZES, SizeError, has_its_turn, is_full, size  # noqa: E402 - as above
 
 from harness.pytest_plugin.items import ScenarioItem  # noqa: E402 - as above
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Refuse a size that cannot be read before any test is collected, which goes on without a collector."""
     try:
         for name in SIZES:
             size(name)
     except SizeError as wrong:
         raise pytest.UsageError(str(wrong)) from None
+    rewrite_for_workers(config)
     gc.disable()
 
 

@@ -1,7 +1,7 @@
 """Folders of public specification tests of which every case that applies passes.
 
-On a replica set of today the newest edition runs all of them, what else there is a share: at full size
-(`PUSHBACKD_TESTS=public=100`) all.
+On a replica set of today the newest edition runs all of Client Backpressure and a share of the others, what
+else there is a smaller one: at full size (`PUSHBACKD_TESTS="public=100 reference=100"`) all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import cycle, product
 from typing import TYPE_CHECKING
 
 import pytest
-from corpus_runs import complaints, run_folder, share_of
+from corpus_runs import complaints, run_folder, share_of, share_of_reference
 from sizes import is_full
 
 from harness.adapters.registry import EDITIONS
@@ -44,7 +44,9 @@ TOPOLOGIES = pytest.mark.parametrize("topology", ["single", "replicaset"])
 def test_the_reference_driver_fails_nothing_but_what_its_edition_explains(
     corpus: Path, folder: str, edition: str, topology: str
 ) -> None:
-    share = 1.0 if topology == "replicaset" and edition in {"", EDITIONS[-1]} else share_of()
+    share = share_of()
+    if topology == "replicaset" and edition in {"", EDITIONS[-1]}:
+        share = 1.0 if edition else share_of_reference()
     results = run_folder(
         corpus / folder, adapter="reference", time="virtual", topology=topology, edition=edition, share=share
     )

@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from corpus_runs import complaints, run_folder, share_of
+from corpus_runs import complaints, run_folder, share_of, share_of_reference
 from sizes import in_full
 
 from harness.cli import cli
@@ -65,7 +65,7 @@ def test_wherever_they_apply_valid_pass_cases_pass_and_valid_fail_cases_fail(
     corpus: Path, adapter: str, time: Time
 ) -> None:
     # PyMongo's runs are those of the report, too.
-    share = 1.0 if adapter == "reference" else share_of(3)
+    share = share_of_reference() if adapter == "reference" else share_of(3)
     results = everywhere(corpus / "unified-test-format" / "tests", adapter=adapter, time=time, share=share)
     assert complaints(results, ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS) == []
     for folder, status in FOLDERS.items():

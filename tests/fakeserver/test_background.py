@@ -141,7 +141,7 @@ def test_a_verb_of_the_deployment_runs_on_its_own_loop() -> None:
         assert cluster.primary is cluster.nodes[0]
 
         def step_down() -> None:
-            # Both in one turn of the deployment's loop: a machine that stands still elects another in between.
+            # One turn of the loop for both: a machine that stands still in between elects another.
             assert cluster.cluster.step_down() is cluster.nodes[0]
             with pytest.raises(LookupError, match="there is no primary"):
                 _ = cluster.primary

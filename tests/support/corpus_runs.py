@@ -25,6 +25,11 @@ def share_of(whole: float = 1.0) -> float:
     return min(1.0, whole * size("public") / 100)
 
 
+def share_of_reference() -> float:
+    """Return the share of the public cases that the reference driver runs where they are not its subject."""
+    return min(1.0, size("reference") / 100)
+
+
 def run_folder(
     folder: Path,
     *,

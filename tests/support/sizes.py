@@ -60,7 +60,10 @@ SIZES: Final = {
     "pages": Size(2, 4, "ways to read a page that axe sees: light on a desk, dark on a phone, the others"),
     "paths": Size(1, 3, "topologies on which the path of a command is compared with a walk of all stages"),
     "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),
-    "public": Size(8, 100, "percent of the public cases that PyMongo, and old editions and servers, run"),
+    "public": Size(5, 100, "percent of the public cases that PyMongo, and old editions and servers, run"),
+    "reference": Size(
+        33, 100, "percent of the public cases that the reference driver runs: of its own subjects it runs all"
+    ),
     "seeds": Size(10, 1_000, "schedules of the swarm"),
     "stalls": Size(2_000, 20_000, "elements of a large request; all requests from 20000 on, a sample below"),
     "statements": Size(4_000, 40_000, "drawn statements"),
