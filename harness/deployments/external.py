@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from harness.adapters.pymongo.channel import Channel, ChannelError, resolved
+from harness.adapters.pymongo import ChannelError
 from harness.deployments.targets import name_of
 from harness.running import cancelling
 from harness.unified.deployment import Topology
@@ -26,6 +26,7 @@ from mongowire.system import SystemClock, fresh_rng
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from harness.adapters.pymongo.channel import Channel
     from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Rng
 
@@ -212,9 +213,12 @@ async def external(
     `uri_multi` names several mongos, or the load balancer in front of several; where it is empty, `uri` names
     all of them. Raises `DeploymentError` within seconds when nobody answers.
     """
+    from harness.adapters.pymongo.channel import Channel, resolved  # noqa: PLC0415 - PyMongo is slow to import
+
     channel = Channel()
     try:
-        deployment = await _introduced(channel, uri, uri_multi, clock=clock, rng=rng)
+        one, several = await resolved(uri), (await resolved(uri_multi) if uri_multi else "")
+        deployment = await _introduced(channel, one, several, clock=clock, rng=rng)
     except (ChannelError, DeploymentError) as error:
         await channel.aclose()
         raise DeploymentError(f"{ConnectionString.of(uri).redacted()}: {error}") from error
@@ -232,10 +236,7 @@ async def _introduced(
     channel: Channel, uri: str, uri_multi: str, *, clock: Clock, rng: Rng
 ) -> ExternalDeployment:
     """Return a deployment that has been surveyed and cleaned."""
-    one, multi = (
-        ConnectionString.of(await resolved(uri)),
-        ConnectionString.of(await resolved(uri_multi or uri)),
-    )
+    one, multi = ConnectionString.of(uri), ConnectionString.of(uri_multi or uri)
     surveyed = await survey(partial(channel.command, str(one)), load_balanced=one.is_on("loadBalanced"))
     if uri_multi and not surveyed.topology.has_mongos:
         raise DeploymentError(

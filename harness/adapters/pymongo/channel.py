@@ -19,6 +19,7 @@ from pymongo.errors import (
     ServerSelectionTimeoutError,
 )
 
+from harness.adapters.pymongo import ChannelError
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
@@ -39,10 +40,6 @@ _REPEATABLE: Final = frozenset(
     {"hello", "ping", "find", "drop", "distinct", "configureFailPoint", "killAllSessions", "listCollections"}
 )
 """Commands that may be sent again when nobody knows whether a server has seen them."""
-
-
-class ChannelError(Exception):
-    """There is no reply: nobody answers, nobody may be asked, or the connection string is not valid."""
 
 
 class Channel:

@@ -175,8 +175,6 @@ def judged(
 
 
 def _judge_all(items: Sequence[Item]) -> list[ScheduleVerdict]:
-    from harness.sim.swarm.judging import judge  # noqa: PLC0415 - for the processes that run schedules alone
-
     verdicts = []
     with _garbage_kept():
         for item in items:

@@ -13,7 +13,8 @@ from pymongo.asynchronous import srv_resolver
 import fakeserver
 from fakeserver import ClusterSpec
 from fakeserver.deployment.records.events import CommandFinished
-from harness.adapters.pymongo.channel import Channel, ChannelError, _way_in, resolved
+from harness.adapters.pymongo import ChannelError
+from harness.adapters.pymongo.channel import Channel, _way_in, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
