@@ -105,8 +105,10 @@ def _own_labels(
     if lost and numbered and not labelled and not error.is_timeout_error:
         yield f"{operation} raised a network error of a retryable write without RetryableWriteError"
     older = trace.version < (4, 4)
-    retries = operation.client.options.get("retryWrites", True) and kind_of(operation, command) == "write"
-    if labelled and not given and not (retries and (lost or older)) and command.name not in ENDS:
+    # Of lost connections it is said of all that a client with retryWrites sends, not of its writes alone.
+    may_label = lost or (older and kind_of(operation, command) == "write")
+    allowed = may_label and operation.client.options.get("retryWrites", True)
+    if labelled and not given and not allowed and command.name not in ENDS:
         yield f"{operation} raised an error with RetryableWriteError, which nobody may have given it"
 
 

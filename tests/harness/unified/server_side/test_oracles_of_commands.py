@@ -334,7 +334,11 @@ HISTORIES: Final = [
     ),
     History(
         "labels",
-        (raised(find(failed(462, "RetryableError")), said(462, "RetryableError")),),
+        (
+            raised(find(failed(462, "RetryableError")), said(462, "RetryableError")),
+            # The sentence about lost connections speaks of a client with retryWrites, and of no command.
+            raised(find(LOST), ErrorReport("lost", is_client_error=True, labels=frozenset({BIT}))),
+        ),
         (
             (raised(find(failed(462, "RetryableError")), said(462)),),
             (raised(find(failed(8000)), said(8000, BIT)),),
