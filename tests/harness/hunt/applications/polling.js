@@ -25,7 +25,7 @@ async function main() {
     await pause(50);
     try {
       if ((await jobs.countDocuments({ done: false })) === 0) break;
-    } catch { /* asked again */ }
+    } catch { await pause(200); /* asked again, but not as often */ }
   }
   over = true;
   clearTimeout(timer);
