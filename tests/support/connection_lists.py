@@ -109,7 +109,7 @@ _SUBJECTS: Final = {
 IN_REAL_TIME: Final = (
     ("accept", ESTABLISHING["accept"][2]),
     *(("hello", failure) for failure in (CLOSED, SILENT, SHUT_DOWN)),
-    *(("saslContinue", failure) for failure in (CLOSED, UNKNOWN_USER)),
+    *(("saslContinue", failure) for failure in (CLOSED, SILENT, UNKNOWN_USER)),
     *(("find", failure) for failure in (CLOSED, SILENT, STEPPED_DOWN, SHUT_DOWN, BUSY)),
 )
 CHECKED_IN_REAL_TIME: Final = (

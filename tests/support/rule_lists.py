@@ -195,9 +195,6 @@ _yamlAnchors:
   refused: &refused {{ error: 8000, labels: [] }}
 {_MET}\
   kept: &kept
-    runOn: {{ time: virtual }}
-{_asked(RULES_ASKED)}\
-  keptAnywhere: &keptAnywhere
 {_asked(ASKED_IN_REAL_TIME)}
 tests:
 """
@@ -237,6 +234,7 @@ SEQUENCES: Final = (
     "*busy, *busyUnwritten, *refusedUnwritten",
     "*unwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten, *busyUnwritten",
     "*busy, *again, *busy",
+    "*busy, *again, *busyUnwritten",
     "*busy, *lost, *busy, *labelled",
 )
 """What the attempts of an operation meet, in turn; those that follow succeed."""
@@ -269,6 +267,7 @@ IN_REAL_TIME: Final = (
     "*retryable",
     "*busy, *busyUnwritten, *refusedUnwritten",
     "*busy, *again, *busy",
+    "*busy, *again, *busyUnwritten",
     "*lost",
     "*labelled",
     "*busy, *lost, *busy, *labelled",
@@ -634,7 +633,7 @@ def _kept_without_by_ends() -> Iterator[str]:
                 yield from _meets(command, sequence, app_name=f"{client}Name")
                 yield f"      - {{ name: {command}, object: *{client}Session, ignoreResultAndError: true }}"
                 yield "      - *forget"
-        yield from _kept_foot("keptAnywhere")
+        yield from _kept_foot()
 
 
 # --- slow replies ---
