@@ -252,19 +252,31 @@ def write_kills(
     paths: Sequence[Path],
     jobs: int,
 ) -> None:
-    """Find all scenarios that kill each of some wrong drivers, and write them with those of the others."""
+    """Find all scenarios that kill each of some wrong drivers, and write them with those of the others.
+
+    What is known of files that are not tried stays.
+    """
     wrong = [mutant for mutant in mutants if mutant.kind == "driver"]
     known = {driver.name: driver for driver in read(KILLS)} if KILLS.exists() else {}
+    items = scenario_items(paths)
+    tried = {file_of(item.id) for item in items}
     with progress() as advance:
-        kills = RecordedMatrix(SCENARIOS, scenario_items(paths), jobs, advance).kills(wrong)
+        kills = RecordedMatrix(SCENARIOS, items, jobs, advance).kills(wrong)
     for mutant in wrong:
         # The recorded killer may need another edition or deployment than the case passes first on.
         recorded = (record.killer(mutant.name, SCENARIOS) or "").rpartition(" [")[0]
-        fails = frozenset(filter(None, (*kills[mutant.name], recorded)))
+        before = known[mutant.name].fails if mutant.name in known else ()
+        elsewhere = (case for case in before if file_of(case) not in tried)
+        fails = frozenset(filter(None, (*kills[mutant.name], *elsewhere, recorded)))
         known[mutant.name] = WrongDriver(mutant.name, mutant.rule, mutant.wrong, fails)
     left = {mutant.name for mutant in every}
     write_kill_matrix(KILLS, [driver for name, driver in known.items() if name in left])
     click.echo(f"{KILLS}: {len(wrong)} wrong drivers tried")
+
+
+def file_of(case: str) -> str:
+    """Return the file of a case, without its suffix."""
+    return case.partition("::")[0]
 
 
 def write_kill_matrix(path: Path, drivers: Iterable[WrongDriver]) -> None:
