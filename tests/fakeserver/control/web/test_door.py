@@ -53,7 +53,7 @@ def test_the_table_lists_every_verb(door: HttpDoor) -> None:
 
 def test_a_verb_acts_and_answers_with_its_document(deployment: BackgroundCluster, door: HttpDoor) -> None:
     before = deployment.primary.name
-    assert door.perform("stepDown", {"seconds": "1ms"}) == {"node": before}
+    assert door.perform("stepDown", {"seconds": "10s"}) == {"node": before}
     assert deployment.call(lambda: deployment.node(before).role.name) == "SECONDARY"
 
 
