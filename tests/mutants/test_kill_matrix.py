@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mutant_matrix import write_kill_matrix
+import mutant_matrix
+from mutant_matrix import write_kill_matrix, write_kills
 from mutant_record import SCENARIOS, SURVIVED, MutantRecord
 
 from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
@@ -15,6 +16,8 @@ from harness.running.plan import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pytest
 
 FOLDER = Path(__file__).parent
 MUTANTS = {mutant.name: mutant for mutant in load_mutants(CATALOGUE) if mutant.kind == "driver"}
@@ -53,3 +56,28 @@ def test_a_matrix_is_read_as_it_was_written(tmp_path: Path) -> None:
         tmp_path / "matrix.json", [*drivers, WrongDriver("b", "CB-3", "Nothing fails.", frozenset())]
     )
     assert read(tmp_path / "matrix.json") == drivers
+
+
+def test_what_is_known_of_files_that_are_not_tried_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = "client-backpressure/waits-hold-no-connection"
+    case = f"{tried}::while a read waits for its retry another read has its connection"
+    mutant = MUTANTS["the connection is kept during the backoff"]
+    before = WrongDriver(mutant.name, mutant.rule, mutant.wrong, frozenset({"f/g::h", f"{tried}::gone"}))
+    monkeypatch.setattr(mutant_matrix, "KILLS", tmp_path / "matrix.json")
+    write_kill_matrix(tmp_path / "matrix.json", [before])
+
+    class Tried:
+        """A matrix in which one case kills."""
+
+        def __init__(self, *_: object) -> None: ...
+
+        def kills(self, _: object) -> dict[str, tuple[str, ...]]:
+            return {mutant.name: (case,)}
+
+    monkeypatch.setattr(mutant_matrix, "RecordedMatrix", Tried)
+    named = [path for path in discover(()) if path.stem == "waits-hold-no-connection"]
+    write_kills([mutant], [mutant], MutantRecord(), paths=named, jobs=1)
+    (after,) = read(tmp_path / "matrix.json")
+    assert after.fails == {"f/g::h", case}
