@@ -11,7 +11,6 @@ import gc
 import os
 import signal
 import sys
-from itertools import filterfalse
 from pathlib import Path
 
 import pytest
@@ -47,9 +46,7 @@ os.environ.pop("GITHUB_ACTIONS", None)  # or the files that tests break would be
 
 from corpus_checkout import ABSENT, find_corpus  # noqa: E402 - the path to it is set above
 from rewriting import rewrite_for_workers  # noqa: E402 - as above
-from sizes import SIZES, SizeError, has_its_turn, is_full, size  # noqa: E402 - as above
-
-from harness.pytest_plugin.items import ScenarioItem  # noqa: E402 - as above
+from sizes import SIZES, SizeError, size  # noqa: E402 - as above
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,18 +58,6 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(wrong)) from None
     rewrite_for_workers(config)
     gc.disable()
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have PyMongo's two APIs take turns at the bundled cases: in real time, each waits for every backoff."""
-
-    def waits(item: pytest.Item) -> bool:
-        if not isinstance(item, ScenarioItem) or is_full("apis"):
-            return False
-        return not has_its_turn(item.item.adapter, f"{item.item.id} {item.item.topology}")
-
-    config.hook.pytest_deselected(items=list(filter(waits, items)))
-    items[:] = filterfalse(waits, items)
 
 
 @pytest.hookimpl(tryfirst=True)

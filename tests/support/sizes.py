@@ -7,7 +7,6 @@ several are separated by blanks.
 from __future__ import annotations
 
 import os
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -36,7 +35,7 @@ class Size:
 
 SIZES: Final = {
     "answers": Size(100, 3_000, "expressions, stages and updates that are compared, place by place"),
-    "apis": Size(1, 2, "of PyMongo's two APIs, how many run each bundled case: they take turns, or both do"),
+    "apis": Size(1, 2, "PyMongo's APIs that run the bundled scenarios: the one with threads, or both"),
     "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
     "clients": Size(
@@ -81,15 +80,6 @@ def some_of(deployments: Iterable[T], first: int) -> Sequence[T]:
     """Return as many deployments as a program of a released driver meets, from the first one on."""
     every = [*deployments]
     return [*every[first:], *every[:first]][: size("clients")]
-
-
-APIS: Final = ("pymongo", "pymongo-async")
-"""PyMongo's two APIs, which share their code but for the threads."""
-
-
-def has_its_turn(adapter: str, case: str) -> bool:
-    """Return whether an adapter runs a case where PyMongo's two APIs take turns: the same in every run."""
-    return adapter not in APIS or adapter == APIS[zlib.crc32(case.encode()) % len(APIS)]
 
 
 def is_full(name: str) -> bool:

@@ -168,14 +168,6 @@ def test_no_text_holds_a_path_of_a_machine_or_a_note_to_self() -> None:
     assert found == []
 
 
-def test_each_bundled_case_is_run_by_one_of_pymongos_apis_and_by_every_other_driver() -> None:
-    cases = [f"folder/file::case {number} replicaset" for number in range(100)]
-    ran = [[adapter for adapter in sizes.APIS if sizes.has_its_turn(adapter, case)] for case in cases]
-    assert {len(adapters) for adapters in ran} == {1}
-    assert all(30 < ran.count([adapter]) < 70 for adapter in sizes.APIS)
-    assert all(sizes.has_its_turn("reference", case) for case in cases)
-
-
 def test_the_sizes_of_the_tests_stand_in_the_page_for_those_who_contribute() -> None:
     assert sizes.table() in (ROOT / "CONTRIBUTING.md").read_text()
 
