@@ -100,6 +100,13 @@ class ThreadEntity:
         """Return whether all that was started has ended."""
         return self.last is None or self.last.done()
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the thread, if something did and nobody has waited for it yet."""
+        if self.last is None or not self.last.done() or self.last.cancelled():
+            return None
+        return self.last.exception()
+
     async def join(self) -> None:
         """Wait for all that was started; raises what it raised."""
         if self.last is not None:

@@ -50,7 +50,7 @@ from harness.unified.observation import logged, observed, traced
 from harness.unified.operations import Context, ResultComparison, look_up
 from harness.unified.operations.collection import CURSORS
 from harness.unified.operations.spec import TIMEOUT_ARGUMENTS, handle_of
-from harness.unified.operations.testrunner import end_thread
+from harness.unified.operations.testrunner import end_thread, skipped_on_thread
 from harness.unified.outcome import CaseFailedError, CaseOutcome, CaseSkippedError, Status
 from harness.unified.placeholders import refuse_placeholders
 from harness.unified.requirements import skip_reason
@@ -110,6 +110,8 @@ async def run_case(
     undone = CaseOutcome(Status.PASSED)
     try:
         outcome = await _judged(_perform(context, witness), case)
+        if outcome.status is Status.FAILED and (skipped := skipped_on_thread(context)):
+            outcome = CaseOutcome(Status.SKIPPED, str(skipped), location=case.location)
         _freeze_events(context)  # of a case that failed before it came so far: undoing adds events of its own
         values = context.entities.documents()
     finally:

@@ -643,6 +643,16 @@ class TestTimeAndThreads:
         outcome, _ = world.run_virtual(self.THREAD + self.RUN + self.JOIN)
         assert (outcome.status, outcome.reason) == (Status.FAILED, "find failed: no such thing")
 
+    def test_a_case_is_skipped_at_once_whose_thread_needs_what_the_driver_lacks(self, world: World) -> None:
+        def refuse(arguments: Mapping[str, Any]) -> None:
+            raise UnsupportedOperation("there is no find here")
+
+        world.adapter.answers["find"] = refuse
+        wait = TestEvents.WAIT.format("waitForEvent", 1)
+        outcome, seconds = world.run_virtual(self.THREAD + self.RUN + wait)
+        assert (outcome.status, outcome.reason) == (Status.SKIPPED, "there is no find here")
+        assert seconds < 1
+
     def test_a_thread_that_does_not_end_fails_the_case_and_is_stopped(self, world: World) -> None:
         world.adapter.answers["find"] = lambda _: forever()
         outcome, seconds = world.run_virtual(self.THREAD + self.RUN + self.JOIN)
