@@ -78,7 +78,7 @@ def label(*labels: str) -> Effect:
 
 
 def fields(**values: Any) -> Effect:
-    """Run the command, and set fields of its reply, such as the limits that `hello` tells."""
+    """Run the command, and set fields of its reply, such as the limits in `hello`; None removes one."""
     return {"fields": values}
 
 

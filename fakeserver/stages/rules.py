@@ -89,7 +89,9 @@ class Rules(Stage):
                 response.label_override = ruling.replacing_labels
             request.faults.rewrites_state_changes = False
         if ruling.fields and outcome is Outcome.DONE and response.body is not None:
-            response.body = {**response.body, **ruling.fields}
+            without = {name for name, value in ruling.fields.items() if value is None}
+            body = {**response.body, **ruling.fields}
+            response.body = {name: value for name, value in body.items() if name not in without}
         response.added_labels = ruling.labels
         if isinstance(answer, RuleReply) and replies:
             # Encode a reply of a rule; as bytes, nothing looks into it on its way.

@@ -109,11 +109,14 @@ def test_fields_of_a_reply_are_the_rule_s_and_those_of_an_error_the_server_s() -
     async def scenario(deployment: Deployment) -> None:
         talker, control = await deployment.connect(), deployment.cluster.control
         usual = await talker.ok({"hello": 1})
-        control.when("hello").then(fields(maxWriteBatchSize=2, strange=True))
+        control.when("hello").then(
+            fields(maxWriteBatchSize=2, strange=True, logicalSessionTimeoutMinutes=None)
+        )
         control.when("insert").then(fields(n=7))
         told = await talker.ok({"hello": 1})
         assert (told["maxWriteBatchSize"], told["strange"]) == (2, True)
         assert told["maxBsonObjectSize"] == usual["maxBsonObjectSize"]
+        assert usual.keys() - told.keys() == {"logicalSessionTimeoutMinutes"}
         assert (await talker.ok(INSERT))["n"] == 7
         assert "n" not in await talker.fails({**INSERT, "documents": []})
 
