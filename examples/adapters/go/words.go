@@ -164,6 +164,14 @@ func errorReport(err error) bson.D {
 	if errors.As(err, &bulk) {
 		return append(report, clientBulkFields(bulk)...)
 	}
+	var many mongo.BulkWriteException
+	if errors.As(err, &many) {
+		failed := bson.D{}
+		for _, each := range many.WriteErrors {
+			failed = append(failed, bson.E{Key: strconv.Itoa(each.Index), Value: coded(each.Code, each.Message)})
+		}
+		report = append(report, bson.E{Key: "writeErrors", Value: failed})
+	}
 	fields := serverFields(err)
 	return append(append(report, fields...), bson.E{Key: "isClientError", Value: fields == nil})
 }

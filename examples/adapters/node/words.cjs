@@ -90,8 +90,10 @@ function errorReport(error) {
   if (POOL_ERRORS[error.name]) report.type = POOL_ERRORS[error.name];
   if (error instanceof mongodb.MongoBulkWriteError) {
     const reply = error.result;
-    const texts = reply.getWriteErrors().map((one) => one.errmsg);
+    const failed = reply.getWriteErrors();
+    const texts = failed.map((one) => one.errmsg);
     report.message = [report.message, ...texts, reply.getWriteConcernError()?.errmsg].filter(Boolean).join('; ');
+    report.writeErrors = Object.fromEntries(failed.map(({ index, code, errmsg }) => [index, { code, message: errmsg }]));
     report.result = bulkResult(reply);
   }
   return report;

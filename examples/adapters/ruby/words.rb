@@ -106,7 +106,12 @@ module Words
     failures = %w[writeErrors writeConcernErrors].flat_map { |name| error.result[name] || [] }
     { isClientError: false, code: failures.first&.fetch('code', nil),
       message: failures.map { |failure| failure['errmsg'] }.join('; '),
+      writeErrors: (error.result['writeErrors'] || []).to_h { |failure| write_error(failure) },
       result: partial(Mongo::BulkWrite::Result.new(error.result, true)) }
+  end
+
+  def write_error(failure)
+    [failure['index'].to_s, { code: failure['code'], message: failure['errmsg'] }]
   end
 
   # Ids of upserts are left out, because their requests are not known.

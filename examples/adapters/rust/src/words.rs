@@ -407,7 +407,10 @@ pub fn error_report(error: &Error) -> Document {
 
 /// Returns an error and those within it.
 fn causes(error: &Error) -> impl Iterator<Item = &Error> {
-    std::iter::successors(Some(error), |error| std::error::Error::source(*error)?.downcast_ref())
+    std::iter::successors(Some(error), |error| {
+        let source = std::error::Error::source(*error)?.downcast_ref::<Box<Error>>()?;
+        Some(&**source)
+    })
 }
 
 /// Adds a code and its name, where there is none yet.

@@ -252,7 +252,7 @@ final class Events implements CommandListener, ConnectionPoolListener, ClusterLi
     /** Returns the type of a topology: the driver has one type for both kinds of replica set. */
     static String typeOf(final ClusterDescription description) {
         if (description.getConnectionMode() == ClusterConnectionMode.SINGLE) {
-            return "Single";
+            return description.getServerDescriptions().isEmpty() ? "Unknown" : "Single";
         } else if (description.getConnectionMode() == ClusterConnectionMode.LOAD_BALANCED) {
             return description.getServerDescriptions().isEmpty() ? "Unknown" : "LoadBalanced";
         } else if (description.getType() == ClusterType.SHARDED) {

@@ -87,7 +87,10 @@ final class Words {
             report.append("code", new BsonInt32(bulk.getWriteConcernError().getCode()))
                     .append("codeName", new BsonString(bulk.getWriteConcernError().getCodeName()));
         }
-        report.append("result", result(bulk.getWriteResult()));
+        BsonDocument errors = new BsonDocument();
+        bulk.getWriteErrors().forEach(each ->
+                errors.append(String.valueOf(each.getIndex()), coded(each.getCode(), each.getMessage())));
+        report.append("writeErrors", errors).append("result", result(bulk.getWriteResult()));
     }
 
     private static void clientBulkError(final BsonDocument report, final ClientBulkWriteException bulk) {
