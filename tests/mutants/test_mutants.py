@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 
 import pytest
+from rows import each_row
 from spec_rules import specifications
 
 from harness.authoring.mutants.mutant import CATALOGUE, Mutant, load_mutants
@@ -35,12 +37,12 @@ NAMED = (
 )
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@each_row(MUTANTS, name=attrgetter("name"))
 def test_a_mutant_changes_todays_code(mutant: Mutant) -> None:
     assert functions_of(mutant) != frozenset()
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@each_row(MUTANTS, name=attrgetter("name"))
 def test_a_mutant_breaks_a_rule_that_exists(mutant: Mutant) -> None:
     assert mutant.rule in RULES if ID.fullmatch(mutant.rule) else ": " in mutant.rule
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
+from rows import each_row
 from talking import Deployment, Talker, play
 
 from fakeserver import ClusterSpec
@@ -52,12 +52,12 @@ SPECIFIED_METRICS = (
 METRICS = [name for name in ROWS if "." in name]
 
 
-@pytest.mark.parametrize("name", [*SPECIFIED_PARAMETERS, *SPECIFIED_METRICS])
+@each_row([*SPECIFIED_PARAMETERS, *SPECIFIED_METRICS])
 def test_every_name_of_the_specification_is_in_the_table(name: str) -> None:
     assert name in ROWS
 
 
-@pytest.mark.parametrize("name", SPECIFIED_PARAMETERS)
+@each_row(SPECIFIED_PARAMETERS)
 def test_every_parameter_of_the_specification_is_on_the_server(name: str) -> None:
     assert name in {parameter.name for parameter in TABLE}
 
@@ -66,7 +66,7 @@ def test_the_table_has_the_parameters_that_the_server_has_and_no_other() -> None
     assert [name for name in ROWS if "." not in name] == [parameter.name for parameter in TABLE]
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each_row(ROWS)
 def test_a_row_names_a_test_that_is_there(name: str) -> None:
     assert f"def {ROWS[name][1]}(" in TESTS
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 import server_tests
 from prove_rules import breaks, holders, to_prove
+from rows import each_row
 from sizes import is_full
 from spec_rules import BREAKS, Rule, broken_by, proved, specifications
 
@@ -25,25 +27,25 @@ RULES = [
 SAMPLE = 6
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+@each_row(RULES, name=attrgetter("id"))
 def test_a_rule_is_broken_by_something_or_it_is_said_why_not(rule: Rule) -> None:
     if rule.unbroken is not None:
         assert rule.id not in breaks(), "it is said that nothing breaks it, and something does"
     else:
-        assert breaks().get(rule.id), f"no mutant breaks {rule.id}; add one to tests/breaks: {rule.text}"
+        assert breaks().get(rule.id), f"no mutant breaks it; add one to tests/breaks: {rule.text}"
 
 
-@pytest.mark.parametrize("rule", server_tests.rules().values(), ids=lambda rule: rule.id)
+@each_row(server_tests.rules().values(), name=attrgetter("id"))
 def test_a_rule_of_the_servers_own_tests_is_broken_by_something(rule: server_tests.PublicRule) -> None:
-    assert breaks().get(rule.id), f"no mutant breaks {rule.id}; add one to tests/breaks: {rule.asks}"
+    assert breaks().get(rule.id), f"no mutant breaks it; add one to tests/breaks: {rule.asks}"
 
 
-@pytest.mark.parametrize("wrong", load_mutants(BREAKS), ids=lambda wrong: wrong.name)
+@each_row(load_mutants(BREAKS), name=attrgetter("name"))
 def test_what_breaks_a_rule_changes_todays_code(wrong: Mutant) -> None:
     assert functions_of(wrong) != frozenset()
 
 
-@pytest.mark.parametrize("number", to_prove())
+@each_row(to_prove())
 def test_each_test_that_is_marked_with_a_rule_has_failed_when_it_was_broken(number: str) -> None:
     recorded, names = proved().get(number, {}), {mutant.name for mutant in breaks()[number]}
     assert set(holders(number)) == set(recorded), f"python tests/support/prove_rules.py {number}"

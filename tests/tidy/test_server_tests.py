@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from operator import attrgetter
+
+from rows import each_row
 from server_tests import PublicTest, places, public_tests
 
 
-@pytest.mark.parametrize("file", public_tests(), ids=lambda file: file.path)
+@each_row(public_tests(), name=attrgetter("path"))
 def test_a_file_has_rules_or_a_reason(file: PublicTest) -> None:
     assert file.rules or file.out or file.open
     assert file.path.endswith(".js")
@@ -14,7 +16,7 @@ def test_a_file_has_rules_or_a_reason(file: PublicTest) -> None:
         assert not text or text.endswith(".")
 
 
-@pytest.mark.parametrize("file", public_tests(), ids=lambda file: file.path)
+@each_row(public_tests(), name=attrgetter("path"))
 def test_what_holds_a_rule_exists(file: PublicTest) -> None:
     assert [test for rule in file.rules for test in rule.held if test not in places()] == []
     assert all(rule.held for rule in file.rules)

@@ -6,9 +6,9 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
 import yaml
 from format_features import features
+from rows import each_row
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "UNIFIED-FORMAT.md"
@@ -41,10 +41,9 @@ def test_every_row_says_where_it_is_done_and_what_shows_it() -> None:
     assert [names for _, names, where, tests in ROWS if not (LINK.search(where) and LINK.search(tests))] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "path"), [link for link in TESTS if link[1].startswith(("tests/", "spec_"))]
-)
-def test_every_test_that_is_named_is_there(name: str, path: str) -> None:
+@each_row([link for link in TESTS if link[1].startswith(("tests/", "spec_"))], name=" in ".join)
+def test_every_test_that_is_named_is_there(link: tuple[str, str]) -> None:
+    name, path = link
     assert name in names_of_tests(ROOT / path)
 
 

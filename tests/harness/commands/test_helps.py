@@ -11,13 +11,14 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
+from rows import each_row
 
 from harness.cli import cli
 from harness.commands.options.types import Duration, Word
 from harness.commands.subcommands import FORMER_VERBS, GROUPS, SUBCOMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -40,14 +41,18 @@ for _name in SUBCOMMANDS:
     _command = cli.get_command(ROOT, _name)
     assert _command is not None
     COMMANDS += walk(_command, (_name,), ROOT)
-IDS = [" ".join(words) for words, _ in COMMANDS]
-OPTIONS = [
+OPTIONS: list[tuple[tuple[str, ...], click.Context, click.Option]] = [
     (words, context, option)
     for words, context in COMMANDS
     for option in context.command.get_params(context)
     if isinstance(option, click.Option) and not option.hidden
 ]
-OF_OPTIONS = [f"{' '.join(words)} {option.opts[-1]}" for words, _, option in OPTIONS]
+
+
+def named(row: tuple[tuple[str, ...], click.Context, *tuple[click.Parameter, ...]]) -> str:
+    """Return the words that a command is called by, and its option or argument."""
+    words, _, *parameters = row
+    return " ".join([*words, *(each.opts[-1] for each in parameters)])
 
 
 def examples(context: click.Context) -> list[list[str]]:
@@ -56,10 +61,11 @@ def examples(context: click.Context) -> list[list[str]]:
     return [shlex.split(line) for line in lines if re.match(r"\s+pushbackd \S", line)]
 
 
-@pytest.mark.parametrize(("words", "context"), COMMANDS, ids=IDS)
+@each_row(COMMANDS, name=named)
 def test_a_help_has_an_example_that_is_a_right_command_line(
-    words: Sequence[str], context: click.Context
+    row: tuple[tuple[str, ...], click.Context],
 ) -> None:
+    words, context = row
     found = examples(context)
     assert found
     for name, *arguments in found:
@@ -83,10 +89,9 @@ def said(option: click.Option, context: click.Context) -> str:
     return " ".join(record).strip()
 
 
-@pytest.mark.parametrize(("words", "context", "option"), OPTIONS, ids=OF_OPTIONS)
-def test_an_option_says_what_it_is_and_its_default(
-    words: Sequence[str], context: click.Context, option: click.Option
-) -> None:
+@each_row(OPTIONS, name=named)
+def test_an_option_says_what_it_is_and_its_default(row: tuple[Any, click.Context, click.Option]) -> None:
+    _, context, option = row
     text = said(option, context)
     assert option.help
     assert not option.help[0].islower()
@@ -95,10 +100,11 @@ def test_an_option_says_what_it_is_and_its_default(
         assert "[default: " in text
 
 
-@pytest.mark.parametrize(("words", "context", "option"), OPTIONS, ids=OF_OPTIONS)
+@each_row(OPTIONS, name=named)
 def test_a_time_is_called_one_and_its_default_has_a_unit(
-    words: Sequence[str], context: click.Context, option: click.Option
+    row: tuple[Any, click.Context, click.Option],
 ) -> None:
+    _, context, option = row
     if not isinstance(option.type, Duration):
         return
     assert option.make_metavar(context) == option.type.name
@@ -106,21 +112,23 @@ def test_a_time_is_called_one_and_its_default_has_a_unit(
     assert not isinstance(default, str | float) or re.fullmatch(r"[\d.]+[a-z]+", str(default))
 
 
-@pytest.mark.parametrize(("words", "context"), COMMANDS, ids=IDS)
-def test_a_value_is_called_by_one_word_everywhere(words: Sequence[str], context: click.Context) -> None:
+@each_row(COMMANDS, name=named)
+def test_a_value_is_called_by_one_word_everywhere(row: tuple[Any, click.Context]) -> None:
+    _, context = row
     valued = [each for each in context.command.get_params(context) if not getattr(each, "count", False)]
-    named = {each.make_metavar(context) for each in valued}
-    assert not named & {"INTEGER", "INTEGER RANGE", "COUNT", "FLOAT", "DIRECTORY"}
+    metavars = {each.make_metavar(context) for each in valued}
+    assert not metavars & {"INTEGER", "INTEGER RANGE", "COUNT", "FLOAT", "DIRECTORY"}
 
 
 ONE_NAME = {"--page": "--html", "--json": "--results", "--first": "--exitfirst", "--version": "--profile"}
 """What stood alone somewhere, and what all commands call it."""
 
 
-@pytest.mark.parametrize(("words", "context", "option"), OPTIONS, ids=OF_OPTIONS)
+@each_row(OPTIONS, name=named)
 def test_an_option_has_the_name_that_other_commands_have_for_it(
-    words: Sequence[str], context: click.Context, option: click.Option
+    row: tuple[Any, click.Context, click.Option],
 ) -> None:
+    _, _, option = row
     if option.is_flag and "--first" not in option.opts:
         return
     assert [now for once, now in ONE_NAME.items() if once in option.opts and now not in option.opts] == []
@@ -134,12 +142,9 @@ FINITE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("words", "context", "parameter"), FINITE, ids=[f"{' '.join(w)} {p.name}" for w, _, p in FINITE]
-)
-def test_a_finite_list_is_shown_and_completed(
-    words: Sequence[str], context: click.Context, parameter: click.Parameter
-) -> None:
+@each_row(FINITE, name=named)
+def test_a_finite_list_is_shown_and_completed(row: tuple[Any, click.Context, click.Parameter]) -> None:
+    _, context, parameter = row
     kind: Any = parameter.type
     known = list(map(str, kind.choices if isinstance(kind, click.Choice) else kind.known))
     completed = [each.value for each in kind.shell_complete(context, parameter, "")]
