@@ -6,13 +6,13 @@ import gc
 import hashlib
 from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from harness.flake_lab.shrink import search_among
 from harness.running import interruption
 from harness.running.process_pool import processes
+from harness.running.processes import never_collecting
 from harness.sim.clock import NothingScheduled, Spinning
 from harness.sim.swarm.checkers import violations
 from harness.sim.swarm.drawing import draw
@@ -21,7 +21,7 @@ from harness.sim.swarm.schedule import Schedule, parse
 from mongowire.garbage import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from harness.sim.swarm.history import RunHistory
     from harness.sim.swarm.run import SwarmRun
@@ -176,7 +176,8 @@ def judged(
 
 def _judge_all(items: Sequence[Item]) -> list[ScheduleVerdict]:
     verdicts = []
-    with _garbage_kept():
+    # A run's objects are needed until its verdict: to look among them for garbage is a fifth of its time.
+    with never_collecting(), frozen():
         for item in items:
             verdicts.append(judge(parse(_text(item))))
             gc.collect()
@@ -187,19 +188,3 @@ def _text(item: Item) -> str:
     if isinstance(item, str):
         return item
     return str(draw(item))
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Look for garbage when it is asked for alone, and not among what is there already.
-
-    A run's objects are needed until its verdict: looking among them for garbage is a fifth of its time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        with frozen():
-            yield
-    finally:
-        if was_enabled:
-            gc.enable()
