@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from pymongo import MongoClient
+from started import Started
 
 from fakeserver.access import UserSpec
 from fakeserver.cli.command import options_of
@@ -213,8 +214,8 @@ def test_a_parameter_that_no_server_has_keeps_it_from_starting(capsys: pytest.Ca
     assert "unrecognized parameter [bogus]" in capsys.readouterr().err
 
 
-def _serve(*arguments: str, home: Path | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def _serve(*arguments: str, home: Path | None = None) -> Started[str]:
+    return Started(
         [sys.executable, "-m", "fakeserver", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -309,7 +310,7 @@ def test_a_port_that_is_taken_is_an_exit_code() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_who_has_read_the_line_may_end_the_server_at_once(number: signal.Signals) -> None:
     for _ in range(5):
-        with subprocess.Popen(
+        with Started(
             [sys.executable, "-m", "harness", "serve"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -326,7 +327,7 @@ def test_who_has_read_the_line_may_end_the_server_at_once(number: signal.Signals
 
 @pytest.mark.slow
 def test_a_log_that_nobody_reads_holds_no_server_up() -> None:
-    with subprocess.Popen(
+    with Started(
         [sys.executable, "-m", "harness", "serve"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from pymongo import MongoClient
+from started import Started
 
 import fakeserver
 
@@ -100,7 +101,7 @@ def test_the_container_s_command_serves_a_replica_set(tmp_path: Path) -> None:
     assert (program, instructions("EXPOSE")) == ("pushbackd", [words[words.index("--port") + 1]])
     words[words.index("--port") + 1] = "0"
     environment = {**os.environ, "PYTHONPATH": packages(), "PUSHBACKD_HOME": str(tmp_path)}
-    with subprocess.Popen(
+    with Started(
         [sys.executable, "-m", "harness", *words],
         env=environment,
         stdout=subprocess.PIPE,

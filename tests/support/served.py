@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import MongoClient
+from started import Started
 from tls_files import certificates
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _PATIENCE: Final = 60
 def served(*arguments: str) -> Iterator[str]:
     """Run `pushbackd serve` with these arguments, and yield its connection string; it must end well."""
     command = [sys.executable, "-m", "harness.cli", "serve", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with Started(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
             uri = process.stdout.readline().strip()

@@ -6,10 +6,11 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
+
+from started import Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +41,7 @@ def at_a_terminal(
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), **(variables or {})}
     began = time.monotonic()
-    with subprocess.Popen(
+    with Started(
         [*PYTHON, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     ) as process:
         os.close(theirs)

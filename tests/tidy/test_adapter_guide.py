@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from bson import json_util
 from served import DEPLOYMENTS, served
+from started import Started
 
 from harness.adapters.base import Feature
 from harness.adapters.child import CLOSE_SECONDS, START_SECONDS
@@ -51,7 +52,7 @@ def test_the_deadlines_and_the_version_are_those_of_the_program() -> None:
 def said_to(command: list[str], requests: list[str]) -> list[Any]:
     """Make requests one after the other, and return all that was said until the last was answered."""
     said: list[Any] = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with Started[bytes](command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for request in requests:

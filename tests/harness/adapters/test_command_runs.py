@@ -19,6 +19,7 @@ import pytest
 import unlucky_adapter
 from bson import json_util
 from click.testing import CliRunner, Result
+from started import Started
 
 from harness.adapters.base import AdapterLost, ClientSpec, EntityKind
 from harness.adapters.child import Child
@@ -319,14 +320,14 @@ def test_an_interrupted_run_leaves_no_adapter_that_hangs(
     path, once = scenarios(write_scenario, *map(str, range(4))), tmp_path / "once"
     os.mkfifo(f"{once}.hung")
     adapter = f"cmd:{unlucky('hangs and says so', once)}"
-    run = subprocess.Popen(
+    with Started(
         [sys.executable, "-m", "harness.cli", "conform", str(path), "--adapter", adapter, "--jobs", jobs],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-    )
-    with open(f"{once}.hung", encoding="utf-8") as hung:  # noqa: PTH123 - returns when one has hung
-        assert hung.read() == "hung"
-    run.send_signal(signal.SIGINT)
-    assert run.wait(timeout=30) == ExitCode.INTERRUPTED
+    ) as run:
+        with open(f"{once}.hung", encoding="utf-8") as hung:  # noqa: PTH123 - returns when one has hung
+            assert hung.read() == "hung"
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=30) == ExitCode.INTERRUPTED
     assert left_running(once) == []

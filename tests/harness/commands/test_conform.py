@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
+from started import Started
 
 import harness
 from harness.cli import cli
@@ -318,11 +319,11 @@ def test_a_line_for_each_case_with_verbose_and_none_but_failures_with_quiet(
 # As a process of its own
 
 
-def start(*arguments: object, hash_seed: str = "random", **options: Any) -> subprocess.Popen[str]:
+def start(*arguments: object, hash_seed: str = "random", **options: Any) -> Started[str]:
     paths = {"PYTHONPATH": str(Path(harness.__file__).parents[1]), "PYTHONHASHSEED": hash_seed}
     environment = {**os.environ, **paths}
     command = [sys.executable, "-m", "harness.cli", "conform", *map(str, arguments)]
-    return subprocess.Popen(command, text=True, env=environment, **options)
+    return Started(command, text=True, env=environment, **options)
 
 
 def children(process: int) -> list[int]:

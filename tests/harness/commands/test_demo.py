@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from started import Started
 
 from fakeserver import BackgroundCluster, ClusterSpec
 from harness.overload.demo import Shop
@@ -59,13 +60,13 @@ def test_orders_fail_when_all_load_is_shed(cluster: BackgroundCluster) -> None:
 
 @pytest.mark.slow
 def test_the_demo_tells_its_page_and_its_hints_and_ends_at_control_c_with_what_was_met() -> None:
-    demo = subprocess.Popen(
+    with Started[str](
         [sys.executable, "-m", "harness", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert demo.stdout is not None
-    told = [demo.stdout.readline() for _ in range(8)]
-    demo.send_signal(signal.SIGINT)
-    rest, errors = demo.communicate(timeout=_PATIENCE)
+    ) as demo:
+        assert demo.stdout is not None
+        told = [demo.stdout.readline() for _ in range(8)]
+        demo.send_signal(signal.SIGINT)
+        rest, errors = demo.communicate(timeout=_PATIENCE)
     assert re.search(r"http://127\.0\.0\.1:\d+/#token=", "".join(told))
     assert [line[2] for line in told if line.startswith("  ")] == ["1", "2", "3"]
     assert re.search(r"^\d+ orders, 0 failed$", rest, re.MULTILINE)

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from started import Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +103,7 @@ def test_a_swarm_that_is_ended_says_what_was_done_and_leaves_no_process(
     number: signal.Signals, code: int
 ) -> None:
     command = [sys.executable, "-m", "harness.cli", "simulate", "swarm", "--seeds", "2000", "--jobs", "2"]
-    with subprocess.Popen(
+    with Started(
         command,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,

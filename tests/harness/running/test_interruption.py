@@ -19,6 +19,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from sizes import in_full, size
+from started import Started
 
 from harness.report.results_file import ResultsReader
 from harness.running.discovery import bundled_root
@@ -50,11 +51,11 @@ pytestmark = [
 ]
 
 
-def start(folder: Path, mark: str, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, mark: str, *arguments: str) -> Started[str]:
     """Start the command in a process group of its own, with a mark that all its descendants carry."""
     (folder / "tmp").mkdir()
     environment = {MARK: mark, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(
+    return Started(
         [sys.executable, "-m", "harness", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -204,7 +205,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(command: Sequence[str], tmp_p
 
 
 def test_what_a_closed_pipe_says_of_itself_goes_nowhere(tmp_path: Path) -> None:
-    with subprocess.Popen(
+    with Started(
         [sys.executable, "-m", "harness", "conform", *FEW, "-v", "--junit", "r.xml"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

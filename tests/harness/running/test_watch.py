@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 import pytest
 from scenario_files import WriteScenario, scenario_text
+from started import Started
 
 import harness
 from harness.running.interruption import Interrupted
@@ -142,7 +143,7 @@ def test_the_command_watches_until_it_is_interrupted(
     path = write(scenario_text("a"))
     command = [sys.executable, "-m", "harness.cli", *verb, str(path), "--watch"]
     environment = {**os.environ, "PYTHONPATH": str(Path(harness.__file__).parents[1])}
-    with subprocess.Popen(
+    with Started(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     ) as process:
         assert process.stdout is not None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pymongo import MongoClient
+from started import Started
 
 from fakeserver.access import UserSpec
 from fakeserver.cli.command import options_of
@@ -44,7 +45,7 @@ def file(tmp_path: Path) -> str:
 @pytest.mark.slow
 def test_a_served_scenario_is_played_while_a_client_works(file: str) -> None:
     command = [sys.executable, "-m", "harness", "serve", "--scenario", file, "--control", "none"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with Started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         uri = process.stdout.readline().strip()
         with MongoClient[Any](uri, serverSelectionTimeoutMS=10_000) as client:

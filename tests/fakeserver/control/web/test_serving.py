@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from asking import HttpDoor
+from started import Started
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +53,7 @@ def test_standard_error_gets_the_address_of_the_page_and_no_log_its_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PUSHBACKD_HOME", str(tmp_path))
-    with subprocess.Popen(
+    with Started(
         serving("--ui", "0"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
