@@ -35,8 +35,8 @@ class Size:
 
 SIZES: Final = {
     "answers": Size(100, 3_000, "expressions, stages and updates that are compared, place by place"),
-    "apis": Size(1, 2, "PyMongo's APIs that run the bundled scenarios: the one with threads, or both"),
     "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
+    "bundled": Size(20, 100, "percent of the bundled files that PyMongo runs, with threads and without"),
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
     "clients": Size(
         1, 3, "deployments that a program of a released driver meets: they take turns, or each does"
