@@ -128,14 +128,14 @@ class Position:
             copied = oplog.last
             now = clock.now()
             # Shown by a task of its own: several copies are on their way when a lag is long.
-            self._node.spawn(self._arrive(now + seconds, copied, self._fork()))
+            self._node.spawn(self._arrive(now + seconds, copied, self._fork(), self._following))
             await clock.sleep_until(now + min(seconds / _COPIES, 1.0))
 
-    async def _arrive(self, at: float, optime: OpTime, copy: Catalog) -> None:
-        # Another follower, or none, means that the member was held, or its delay changed, in between.
-        following = self._following
+    async def _arrive(self, at: float, optime: OpTime, copy: Catalog, by: asyncio.Task[None] | None) -> None:
         await self._node.clock.sleep_until(at)
-        if following is not None and following is self._following:
+        # Another follower, or none, means that the member was held, or its delay changed, after the copy: it
+        # may have shown later operations since, which a majority has counted.
+        if by is not None and by is self._following:
             self._show(optime, copy)
 
     def _stop_following(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -115,6 +116,31 @@ def test_writes_that_come_fast_are_all_shown_in_the_end() -> None:
         assert await _ids(secondary) == []
         await deployment.sleep(1.1)
         assert await _ids(secondary) == list(range(40))
+
+    play(scenario)
+
+
+def test_a_member_never_goes_back_to_a_copy_from_before_its_lag_changed() -> None:
+    """A majority may count on what it has shown: who goes back could be elected without it."""
+
+    async def scenario(deployment: Deployment) -> None:
+        primary, secondary = await _pair(deployment)
+        node = deployment.cluster.nodes[1]
+        node.lag(1.0)
+        await deployment.sleep(0.0)
+        # Heard after the member, which has made its copy by then and has not begun to wait with it.
+        grown = asyncio.Event()
+        node.oplog.grown.listen(grown.set)
+        write = asyncio.ensure_future(_write(primary, 1))
+        await grown.wait()
+        node.lag(0.1)
+        await write
+        await deployment.sleep(0.5)
+        await _write(primary, 2)
+        await deployment.sleep(0.2)
+        assert await _ids(secondary) == [1, 2]
+        await deployment.sleep(0.5)
+        assert await _ids(secondary) == [1, 2]
 
     play(scenario)
 
