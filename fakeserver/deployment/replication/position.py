@@ -133,9 +133,10 @@ class Position:
 
     async def _arrive(self, at: float, optime: OpTime, copy: Catalog, by: asyncio.Task[None] | None) -> None:
         await self._node.clock.sleep_until(at)
-        # Another follower, or none, means that the member was held, or its delay changed, after the copy: it
-        # may have shown later operations since, which a majority has counted.
-        if by is not None and by is self._following:
+        # Another follower, or none, means that the member was held, or its delay changed, after the copy. Of
+        # two copies that are due, as on a busy machine, either may come first. A member that went back would
+        # take from a majority what it has counted.
+        if by is not None and by is self._following and self.applied is not None and optime > self.applied:
             self._show(optime, copy)
 
     def _stop_following(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from talking import LATENCY, Deployment, Talker, play
 
 from fakeserver import ClusterSpec, MemberSpec
+
+if TYPE_CHECKING:
+    from mongowire.ports import Clock
 
 _NEAREST = {"$readPreference": {"mode": "nearest"}, "$db": "db"}
 
@@ -138,6 +141,39 @@ def test_a_member_never_goes_back_to_a_copy_from_before_its_lag_changed() -> Non
         await deployment.sleep(0.5)
         await _write(primary, 2)
         await deployment.sleep(0.2)
+        assert await _ids(secondary) == [1, 2]
+        await deployment.sleep(0.5)
+        assert await _ids(secondary) == [1, 2]
+
+    play(scenario)
+
+
+class _LateOnce:
+    """A clock on a busy machine: who sleeps for a second for the first time wakes after the next one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._was_late = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    async def sleep_until(self, at: float) -> None:
+        late = not self._was_late and at > self._clock.now() + 0.9
+        self._was_late |= late
+        await self._clock.sleep_until(at + 0.5 if late else at)
+
+
+def test_a_member_never_goes_back_to_a_copy_that_comes_late() -> None:
+    async def scenario(deployment: Deployment) -> None:
+        primary, secondary = await _pair(deployment)
+        node = deployment.cluster.nodes[1]
+        node.clock = _LateOnce(node.clock)
+        node.lag(1.0)
+        await _write(primary, 1)
+        await deployment.sleep(0.1)
+        await _write(primary, 2)
+        await deployment.sleep(1.2)
         assert await _ids(secondary) == [1, 2]
         await deployment.sleep(0.5)
         assert await _ids(secondary) == [1, 2]
