@@ -14,9 +14,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.running.discovery import discover
-from harness.running.plan import allowance, load_all
-from harness.running.result import ResultStatus
+from harness.planning.discovery import discover
+from harness.planning.plan import allowance, load_all
+from harness.planning.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -20,8 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.pages import chart
-from harness.pages.chart import Line, Panel
+from harness.report.pages import chart
+from harness.report.pages.chart import Line, Panel
 from harness.sim.fleet import simulate
 from harness.sim.fleet.scenario import Closed, Outage, Scenario, Servers, Service
 from harness.sim.fleet.strategies import Exponential, Fixed

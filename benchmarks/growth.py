@@ -19,8 +19,8 @@ import fakeserver
 from benchmarks.raw_client import RawClient, encoded
 from benchmarks.scale import allow_files
 from benchmarks.server_cpu import WORKLOADS, Contestant, contestant, measure, serve
-from harness.pages import chart
-from harness.pages.chart import Bars, Line, Panel
+from harness.report.pages import chart
+from harness.report.pages.chart import Bars, Line, Panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

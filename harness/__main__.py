@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from harness.running.immediate_exit import leave_at_once
+from harness.world.immediate_exit import leave_at_once
 
 leave_at_once()
 

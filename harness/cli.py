@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 import click
 
 from harness.commands.subcommands import FORMER, GROUPS, SUBCOMMANDS, with_examples
-from harness.running import immediate_exit as leaving
-from harness.running import interruption
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
+from harness.world import immediate_exit as leaving
+from harness.world import interruption
 from mongowire.documents.command_line import NotAsExpected, show
 from mongowire.documents.errors import did_you_mean
 from mongowire.package import version

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from harness.adapters.base import DriverAdapter
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
 
 ADAPTERS: Final[Mapping[str, str]] = {
     "pymongo": "harness.adapters.pymongo.blocking",

@@ -32,7 +32,7 @@ from harness.adapters.lines import (
     request,
     shown,
 )
-from harness.running import immediate_exit as leaving
+from harness.world import immediate_exit as leaving
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from bson import json_util
 
 from harness.adapters.base import ErrorReport, Feature, SessionState, TopologyReport
 from harness.adapters.message_schema import flaw_of, flaw_of_result, flaw_of_values
-from harness.running.result import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -270,11 +269,6 @@ class DialogueLine(NamedTuple):
     at: float
     arrow: str
     text: str
-
-    def to_moment(self, origin: float) -> Moment:
-        """Return the line for a timeline, whose instants are seconds since `origin`."""
-        kind = "request" if self.arrow == REQUEST else "answer"
-        return Moment(self.at - origin, "client", "adapter", kind, "", None, f"{self.arrow} {self.text}")
 
 
 class AdapterDialogue:

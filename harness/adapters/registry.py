@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from driver.cmap.metadata import NAME, VERSION
 from harness.adapters import ADAPTERS
 from harness.adapters.base import AdapterLost
-from harness.running import cancelling
+from harness.world import cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from harness.adapters.base import DriverAdapter
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
 
 PREFIX: Final = "cmd:"
 """What a command line begins with where a driver's name may stand."""

@@ -9,7 +9,7 @@ import click
 from fakeserver.network.certificates import MissingExtraError, make_certificates
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path

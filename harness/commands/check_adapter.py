@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from harness.adapters.base import AdapterLost, Feature, OperationFailed, UnsupportedOperation
+from harness.adapters.deployment import Topology
 from harness.adapters.registry import PREFIX
 from harness.deployments.embedded import embedded
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from harness.testing.adapter import AdapterChecks, checks_of
 from harness.testing.adapter_protocol import check_protocol, introduction
 from harness.testing.program import CannotStartError
 from harness.testing.verdict import Holds, Verdict, expected_and_got
-from harness.unified.deployment import Topology
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:

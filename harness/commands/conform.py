@@ -42,20 +42,20 @@ from harness.commands.options.selecting import (
 )
 from harness.commands.options.types import MOST_WHOLE, Count, FilePath, Filled, Jobs, Seconds
 from harness.commands.output import bad_input
-from harness.flake_lab.lab import LabRun
+from harness.planning.discovery import BadInputError, bundled_root
+from harness.planning.expectations import ExpectationsError, drafted, nowhere, of_adapter
+from harness.planning.plan import Load, Settings, forget, left_out, load_all, plan
+from harness.planning.result import ExitCode
 from harness.report.fitting import aligned, columns, echo
 from harness.report.outputs import Outputs, result_files, writing
 from harness.report.terminal import Style
-from harness.running import interruption
 from harness.running.conformance import Conformance
-from harness.running.discovery import BadInputError, bundled_root
-from harness.running.expectations import ExpectationsError, drafted, nowhere, of_adapter
-from harness.running.plan import Load, Settings, forget, left_out, load_all, plan
-from harness.running.processes import collecting_seldom, never_collecting
-from harness.running.result import ExitCode
+from harness.running.flake_lab.lab import LabRun
 from harness.running.run import RERUNS, PreparedRun
 from harness.running.watch import watch
 from harness.unified import loops
+from harness.world import interruption
+from harness.world.processes import collecting_seldom, never_collecting
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from harness.adapters.registry import DriverEntry
     from harness.deployments.external import ExternalUris
-    from harness.running.expectations import Expectations
+    from harness.planning.expectations import Expectations
 
 
 _DONE: Final = (

@@ -23,7 +23,7 @@ from harness.commands.options.rule import place_of, rule_of, rule_options
 from harness.commands.options.types import ServerId, Text, Word, words_for
 from harness.commands.output import bad_input, compact, show
 from harness.commands.subcommands import FORMER_VERBS, SUBCOMMANDS, epilog_of
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from mongowire.documents.arguments import Kind
 from mongowire.documents.command_line import NotAsExpected
 from mongowire.documents.errors import ControlError, UnmetError, dotted, unknown

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 from click.core import ParameterSource
 
+from harness.adapters.deployment import Topology
 from harness.adapters.registry import DRIVERS
 from harness.commands.options.common import (
     WIRE_VERBOSITY,
@@ -30,16 +31,15 @@ from harness.commands.options.naming import ScenarioName, case_named
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
 from harness.deployments import targets
+from harness.planning.last_failed import failed_cases
+from harness.planning.plan import Settings, left_out, loaded, plan
+from harness.planning.result import ExitCode, ResultStatus
 from harness.report import terminal
 from harness.report.fitting import echo
 from harness.report.outputs import result_files
 from harness.report.progress import work
-from harness.running import interruption
-from harness.running.last_failed import failed_cases
-from harness.running.plan import Settings, left_out, loaded, plan
-from harness.running.result import ExitCode, ResultStatus
-from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
+from harness.world import interruption
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,10 +24,10 @@ from harness.commands.simulations.reporting import (
 from harness.overload.policy import Aimd, Decision, FollowThroughput, Governor, Policy
 from harness.overload.policy.advice import GovernorAdvice
 from harness.overload.policy.policies import POLICIES, CannotGovernError
+from harness.planning.result import ExitCode
 from harness.report.fitting import columns, echo
 from harness.report.progress import work
-from harness.running import cancelling
-from harness.running.result import ExitCode
+from harness.world import cancelling
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ from harness.hunt.trial import Setting, run
 from harness.hunt.wishes import recalled, remember, wishes_of
 from harness.report import github
 from harness.report.progress import work
-from harness.running import interruption
+from harness.world import interruption
 from mongowire.documents.errors import ControlError, DocumentError
 
 if TYPE_CHECKING:

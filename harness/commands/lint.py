@@ -18,9 +18,9 @@ from harness.lint.engine import ALL, lint_files
 from harness.lint.findings import excerpt
 from harness.lint.fixing import fix_file
 from harness.lint.rules import READING, RULES
+from harness.planning.discovery import BadInputError, discover
+from harness.planning.result import ExitCode
 from harness.report.progress import work
-from harness.running.discovery import BadInputError, discover
-from harness.running.result import ExitCode
 from harness.running.watch import watch
 
 if TYPE_CHECKING:

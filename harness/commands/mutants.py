@@ -13,12 +13,12 @@ from harness.authoring.mutants.matrix import KillerSearch, MutantMatrix, scenari
 from harness.authoring.mutants.mutant import CATALOGUE, KINDS, load_mutants
 from harness.commands.options.types import Count, FilePath, Jobs
 from harness.commands.output import bad_input
+from harness.planning import keywords
+from harness.planning.discovery import BadInputError
+from harness.planning.result import ExitCode
 from harness.report.outputs import writing
 from harness.report.progress import is_animated, work
-from harness.running import keywords
-from harness.running.discovery import BadInputError
-from harness.running.processes import processors
-from harness.running.result import ExitCode
+from harness.world.processes import processors
 from mongowire.whole_file import check_writable, write_whole
 
 if TYPE_CHECKING:

@@ -24,15 +24,15 @@ from harness.commands.options.common import (
 from harness.commands.options.types import FilePath, Jobs
 from harness.commands.output import bad_input
 from harness.deployments import targets
+from harness.planning.discovery import BadInputError
+from harness.planning.plan import Settings
+from harness.planning.result import ExitCode
 from harness.report.outputs import writing
 from harness.report.page import minute_of
 from harness.report.progress import work
-from harness.running import interruption
-from harness.running.discovery import BadInputError
-from harness.running.plan import Settings
-from harness.running.processes import processors
-from harness.running.result import ExitCode
 from harness.unified.errors import ScenarioError
+from harness.world import interruption
+from harness.world.processes import processors
 from mongowire.system import SystemClock
 from mongowire.whole_file import write_whole
 

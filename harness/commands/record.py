@@ -22,12 +22,12 @@ from harness.commands.options.types import FilePath, SeedNumber
 from harness.commands.output import bad_input
 from harness.deployments import targets
 from harness.deployments.embedded import SERVED
+from harness.planning.result import ExitCode
 from harness.report.outputs import writing
 from harness.report.progress import work
-from harness.running import interruption
-from harness.running.result import ExitCode
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
+from harness.world import interruption
 from mongowire.whole_file import check_writable, write_whole
 
 _BYTE_ORDER_MARK = "\ufeff".encode()

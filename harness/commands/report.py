@@ -9,6 +9,7 @@ import click
 
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
+from harness.planning.result import ExitCode
 from harness.report.fitting import echo
 from harness.report.matrix import Matrix, RunOutcomes, change_lines, changes_between, is_worse
 from harness.report.outputs import writing
@@ -18,14 +19,13 @@ from harness.report.results_file import ResultsFileError, ResultsReader
 from harness.report.rules.page import write as write_rules
 from harness.report.rules.rulebook import rules
 from harness.report.rules.table import RuleTable, RuleVerdict
-from harness.running.result import ExitCode
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from harness.planning.result import Result
     from harness.report.results_file import RunHeader
-    from harness.running.result import Result
 
 
 _F = TypeVar("_F", bound="Callable[..., Any]")

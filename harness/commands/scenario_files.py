@@ -19,9 +19,9 @@ from harness.commands.output import bad_input
 from harness.formats.case import cases_of
 from harness.formats.grammar import SCHEMAS
 from harness.lint.json_copy import to_json
+from harness.planning.discovery import BadInputError, discover
+from harness.planning.result import ExitCode
 from harness.report.outputs import writing
-from harness.running.discovery import BadInputError, discover
-from harness.running.result import ExitCode
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
 from harness.unified.schema.grammar import MINOR_MAX

@@ -15,15 +15,15 @@ from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, Duration, FilePath, Jobs
 from harness.commands.output import bad_input
 from harness.deployments.targets import NAMES
+from harness.planning.plan import Settings
 from harness.report.outputs import writing
-from harness.running.plan import Settings
 from harness.unified.server_side.oracles import ORACLES
 from mongowire.documents.errors import did_you_mean
 from mongowire.whole_file import check_writable
 
 if TYPE_CHECKING:
-    from harness.running.plan import Time
-    from harness.running.result import ExitCode
+    from harness.planning.plan import Time
+    from harness.planning.result import ExitCode
 
 _MOST_SEED: Final = 2**53
 

@@ -15,8 +15,8 @@ from fakeserver.commands.administration.parameters import values
 from fakeserver.network.wire_tap import WireTap
 from fakeserver.profile import DEFAULT_PROFILE
 from harness.adapters.base import next_seq
-from harness.flake_lab.network import DisturbedNetwork
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
+from harness.world.disturbed import DisturbedNetwork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -33,7 +33,7 @@ SERVED: Final = (Topology.SINGLE, Topology.REPLICA_SET, Topology.SHARDED, Topolo
 
 @dataclass(kw_only=True)
 class EmbeddedDeployment:
-    """A running fake deployment, as the runner sees it (`harness.unified.deployment.Deployment`)."""
+    """A running fake deployment, as the runner sees it (`harness.adapters.deployment.Deployment`)."""
 
     cluster: Cluster
     topology: Topology

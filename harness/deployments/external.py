@@ -13,21 +13,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from harness.adapters.deployment import Topology
 from harness.adapters.pymongo import ChannelError
 from harness.deployments.targets import name_of
-from harness.running import cancelling
-from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
 from harness.unified.requirements import version_of
 from harness.unified.state import kill_all_sessions
 from harness.unified.uri import ConnectionString
+from harness.world import cancelling
 from mongowire.system import SystemClock, fresh_rng
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from harness.adapters.deployment import Deployment
     from harness.adapters.pymongo.channel import Channel
-    from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Rng
 
 
@@ -129,7 +129,7 @@ _COMMAND_NOT_FOUND: Final = 59
 
 @dataclass(kw_only=True)
 class ExternalDeployment:
-    """Servers by connection string, as the runner sees them (`harness.unified.deployment.Deployment`)."""
+    """Servers by connection string, as the runner sees them (`harness.adapters.deployment.Deployment`)."""
 
     channel: Channel
     uri: str

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import harness
 from fakeserver.control.client import ControlClient, NoAnswerError, ServerStatus
 from fakeserver.control.registry import HOME_VARIABLE
-from harness.running import interruption
+from harness.world import interruption
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:

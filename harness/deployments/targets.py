@@ -6,18 +6,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from fakeserver.deployment.spec import topology_name
 from fakeserver.profile import DEFAULT_PROFILE
+from harness.adapters.deployment import Topology
 from harness.deployments.embedded import SERVED
-from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
 
 
 _WITH_AUTH: Final = "+auth"
@@ -104,40 +103,6 @@ def names_of(target: str) -> frozenset[str]:
     """Return all names by which an expectations file may speak of a deployment."""
     plain = without_profile(target)
     return frozenset({target, plain, plain.removesuffix(_BY_URI), plain.partition("+")[0]})
-
-
-# Facts about servers that run no more: enough to say that a case is skipped on others like them.
-
-
-_THERE: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class KnownServers:
-    """The facts of a deployment that decide whether a case applies (`harness.unified.requirements`).
-
-    They hold for every deployment of the same topology, release and parameters. The servers themselves are
-    not kept: in the place of their network and their record stands whether they have one.
-    """
-
-    topology: Topology
-    server_version: tuple[int, ...]
-    auth: bool
-    parameters: Mapping[str, Any]
-    network: object | None
-    wire_record: object | None
-
-    @classmethod
-    def of(cls, deployment: Deployment) -> Self:
-        """Return the facts of running servers."""
-        return cls(
-            topology=deployment.topology,
-            server_version=deployment.server_version,
-            auth=deployment.auth,
-            parameters=deployment.parameters,
-            network=None if deployment.network is None else _THERE,
-            wire_record=None if deployment.wire_record is None else _THERE,
-        )
 
 
 #

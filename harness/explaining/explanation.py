@@ -11,7 +11,7 @@ import click
 
 from harness.explaining.journal import since
 from harness.explaining.text import describe, one_line, shortened, shown, without_gossip
-from harness.running.result import ATTEMPTS, Row
+from harness.planning.result import ATTEMPTS, Row
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
 from harness.unified.matching.matcher import missing
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.explaining.journal import CaseTimeline
     from harness.explaining.seen_case import Cause
     from harness.formats.case import AnyCase
-    from harness.running.result import Result
+    from harness.planning.result import Result
     from harness.unified.account import Account
     from harness.unified.matching.comparison import Comparison
     from harness.unified.outcome import CaseOutcome

@@ -27,8 +27,9 @@ from fakeserver.deployment.records.events import (
     to_document,
 )
 from harness.adapters.base import LOG_MESSAGE, SPAN
+from harness.adapters.lines import REQUEST
 from harness.explaining.text import FOLDED, RELAXED, as_document, describe, folded, outcome_of, shortened
-from harness.running.result import Moment
+from harness.planning.result import Moment
 from harness.unified.model import ExpectedEvent, Operation
 from mongowire.whole_file import write_whole
 
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
     from fakeserver.deployment.records.journal import Record
     from harness.adapters.base import Event
-    from harness.running.plan import Item
+    from harness.adapters.lines import DialogueLine
+    from harness.planning.plan import Item
     from harness.unified.account import PerformedOperation
 
 
@@ -115,6 +117,12 @@ class TimelineEvent:
         about = next((name for name in names if isinstance(name, str)), "")
         text, outcome = describe(self.kind, self.fields), outcome_of(self.kind, self.fields)
         return Moment(self.at, self.side, self.source, self.kind, about, self.link, text, outcome)
+
+
+def moment_of_line(line: DialogueLine, origin: float) -> Moment:
+    """Return a line to or from an adapter for readers; its instant is in seconds since `origin`."""
+    kind = "request" if line.arrow == REQUEST else "answer"
+    return Moment(line.at - origin, "client", "adapter", kind, "", None, f"{line.arrow} {line.text}")
 
 
 @dataclass(frozen=True, slots=True)

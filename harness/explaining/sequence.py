@@ -14,7 +14,7 @@ from harness.explaining.text import Fold, folded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from harness.running.result import Moment
+    from harness.planning.result import Moment
 
 _ASKED: Final = "commandStartedEvent"
 _FAILED: Final = "commandFailedEvent"

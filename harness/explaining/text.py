@@ -14,7 +14,7 @@ from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from harness.running.result import Moment
+    from harness.planning.result import Moment
 
 
 RELAXED = json_util.RELAXED_JSON_OPTIONS

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.adapters.base import DriverAdapter, Event
+    from harness.adapters.deployment import Deployment
     from harness.unified.account import Account
-    from harness.unified.deployment import Deployment
     from harness.unified.matching.comparison import Comparison
     from mongowire.documents.marks import Marked
 

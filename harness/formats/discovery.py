@@ -20,9 +20,9 @@ from driver.sdam.selection import Window
 from driver.sdam.topology import Topology, TopologyPorts
 from harness.adapters.reference.results import event_of
 from harness.formats.case import Runs, require
-from harness.sim import run_virtual
 from harness.unified.errors import ScenarioError
 from harness.unified.model import Operation
+from harness.world.virtual import run_virtual
 from mongowire.codes import Label
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from driver.events import DriverEvent
     from harness.formats.case import Notes
-    from harness.sim import World
+    from harness.world.virtual import World
     from mongowire.documents.marks import Marked
 
 _DISCOVERY_EVENTS: Final = ("topology", "server")

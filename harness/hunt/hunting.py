@@ -18,7 +18,7 @@ from harness.hunt.places import Numbers
 from harness.hunt.planning import pairs, singles
 from harness.hunt.program import now
 from harness.hunt.wishes import failed_pairs, has_failed, has_held, is_tried, ordered
-from harness.running import interruption
+from harness.world import interruption
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:

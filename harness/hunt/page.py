@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from harness.hunt.faults import FAULTS
 from harness.hunt.hunting import statuses
 from harness.hunt.results import repeating
-from harness.pages import frame
-from harness.pages.markup import escaped
+from harness.report.pages import frame
+from harness.report.pages.markup import escaped
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:

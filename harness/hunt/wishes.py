@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.hunt.faults import BY_NAME, FAULTS
 from harness.hunt.places import Place
 from harness.hunt.wire import Strike
-from harness.running.processes import processors
+from harness.world.processes import processors
 from mongowire.documents.errors import ControlError, unknown
 from mongowire.whole_file import write_whole
 

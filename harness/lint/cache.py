@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.lint.findings import Finding
 from harness.lint.json_copy import copy_of
-from harness.running.cache_folder import read_cached, write_cached
+from harness.world.cache_folder import read_cached, write_cached
 from mongowire.package import version
 
 if TYPE_CHECKING:

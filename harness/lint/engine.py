@@ -18,11 +18,11 @@ from harness.formats.grammar import mistakes
 from harness.lint.findings import Finding, Problem
 from harness.lint.rules import RULES
 from harness.lint.scenario import LintedScenario
-from harness.running.processes import never_collecting
 from harness.unified.build import build
 from harness.unified.errors import ScenarioError, SeveralMistakesError
 from harness.unified.loader import read_text, text_of
 from harness.unified.schema.grammar import MINOR_MAX
+from harness.world.processes import never_collecting
 from mongowire.documents.marks import Location
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from harness.overload.plan import step
 from harness.overload.policy import Aimd, FollowThroughput
 from harness.overload.trial import Trial, capacity, play
-from harness.pages import chart, frame
-from harness.pages.chart import Instant, Level, Line, Panel
 from harness.report.fitting import aligned
+from harness.report.pages import chart, frame
+from harness.report.pages.chart import Instant, Level, Line, Panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

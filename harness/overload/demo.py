@@ -20,7 +20,7 @@ from fakeserver.assembly.background import BackgroundCluster
 from fakeserver.deployment.spec import ClusterSpec
 from harness.overload.operations import FoldedRecord
 from harness.report.fitting import aligned, columns, echo
-from harness.running import interruption
+from harness.world import interruption
 from mongowire.system import SystemClock, TcpNetwork
 
 if TYPE_CHECKING:

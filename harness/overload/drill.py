@@ -23,10 +23,10 @@ from fakeserver.control.scenario.triggers import Instant
 from fakeserver.control.verbs.table import VERBS
 from harness.deployments.launching import run_program
 from harness.overload.operations import FoldedRecord, SecondOfTotals
-from harness.pages import frame
-from harness.pages.chart import Line, Panel
-from harness.pages.markup import escaped
 from harness.report.fitting import aligned
+from harness.report.pages import frame
+from harness.report.pages.chart import Line, Panel
+from harness.report.pages.markup import escaped
 from mongowire.documents.errors import ControlError
 from mongowire.system import SystemClock, TcpNetwork
 

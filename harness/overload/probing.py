@@ -13,11 +13,11 @@ from fakeserver.profile import Profile
 from fakeserver.settings.server_parameters import ServerParameters
 from fakeserver.waiting.bell import Bell
 from harness.overload.open_loop import exchange
-from harness.pages import chart, frame
-from harness.pages.chart import Level, Line, Panel
 from harness.report.fitting import aligned
-from harness.running import cancelling
+from harness.report.pages import chart, frame
+from harness.report.pages.chart import Level, Line, Panel
 from harness.sim import run_virtual
+from harness.world import cancelling
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 

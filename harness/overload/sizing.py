@@ -15,9 +15,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.overload.policy.advice import burst_of
-from harness.pages import chart, frame
-from harness.pages.chart import Instant, Level, Line, Panel, Span
-from harness.pages.markup import escaped
+from harness.report.pages import chart, frame
+from harness.report.pages.chart import Instant, Level, Line, Panel, Span
+from harness.report.pages.markup import escaped
 from harness.running.cluster import as_they_end, result_of
 from harness.sim.article.parameters import Strategy
 from harness.sim.fleet import simulate, strategies

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import fakeserver
 from harness.overload.open_loop import OpenLoop, RequestOutcome
 from harness.overload.policy.engine import Governor
-from harness.running import cancelling
 from harness.sim import run_virtual
+from harness.world import cancelling
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from harness.deployments.external import DeploymentError, ExternalUris, introduc
 from harness.deployments.targets import NAMES, NO_SERVER, our_spelling, targets
 from harness.explaining.explanation import explanation
 from harness.explaining.journal import two_columns
-from harness.running import expectations
-from harness.running.discovery import is_scenario
+from harness.planning import expectations
+from harness.planning.discovery import is_scenario
+from harness.planning.plan import Settings, loaded, plan
+from harness.planning.result import ResultStatus
 from harness.running.executor import ItemExecutor
-from harness.running.plan import Settings, loaded, plan
-from harness.running.result import ResultStatus
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.adapters.registry import DriverEntry
+    from harness.planning.expectations import Expectations
+    from harness.planning.plan import Item, Time
+    from harness.planning.result import Result
     from harness.pytest_plugin.options import PluginOptions
-    from harness.running.expectations import Expectations
-    from harness.running.plan import Item, Time
-    from harness.running.result import Result
 
 
 # What a run of scenarios as items needs of this harness, made when the first scenario file is met.

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.explaining.kill_matrix import wrong_drivers
+from harness.planning.result import Result, ResultStatus
 from harness.report.rules.rulebook import rules_of_cases
-from harness.running.result import Result, ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from harness.explaining.explanation import explanation
+from harness.planning.result import Result, ResultStatus, Tally
 from harness.report.rerun import rerun_command
 from harness.report.terminal import by_specification
-from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from harness.lint.findings import Finding
-    from harness.running.plan import Settings
+    from harness.planning.plan import Settings
 
 ANNOTATIONS_MAX: Final = 10
 """How many annotations of a level GitHub takes from a step; it drops the others without a message."""

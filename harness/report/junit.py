@@ -9,14 +9,14 @@ from xml.etree import ElementTree as ET
 from harness.explaining.explanation import explanation
 from harness.explaining.journal import two_columns
 from harness.explaining.text import for_xml
-from harness.running.result import Result, ResultStatus, Tally
+from harness.planning.result import Result, ResultStatus, Tally
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from harness.running.plan import Settings
+    from harness.planning.plan import Settings
 
     _Properties: TypeAlias = Callable[[Result], Mapping[str, str]]
 

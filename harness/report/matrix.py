@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from harness.planning.result import ResultStatus
 from harness.report.picture import drawing
 from harness.report.rerun import rerun_command
-from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from harness.planning.plan import Settings
+    from harness.planning.result import Result
     from harness.report.results_file import RunHeader
-    from harness.running.plan import Settings
-    from harness.running.result import Result
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from harness.planning.plan import Settings
+    from harness.planning.result import Result
     from harness.report.terminal import Style
-    from harness.running.plan import Settings
-    from harness.running.result import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

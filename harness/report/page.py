@@ -17,10 +17,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from harness.pages.frame import filled, framed
-from harness.pages.markup import escaped
+from harness.planning.result import ResultStatus
 from harness.report.matrix import change_sum, changes_between, is_worse
-from harness.running.result import ResultStatus
+from harness.report.pages.frame import filled, framed
+from harness.report.pages.markup import escaped
 from mongowire.package import version
 from mongowire.whole_file import write_whole
 

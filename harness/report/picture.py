@@ -11,13 +11,13 @@ from math import hypot
 from typing import TYPE_CHECKING, Final
 
 from harness.explaining.sequence import WORTH_A_BREAK, Diagram, DiagramRow, Lane, RowKind, counted, read
-from harness.pages import markup
-from harness.pages.markup import escaped
+from harness.report.pages import markup
+from harness.report.pages.markup import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.running.result import Moment
+    from harness.planning.result import Moment
 
 # In pixels. A letter is what a monospaced font of the style's size takes.
 _TOP: Final = 70

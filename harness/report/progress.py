@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.running.result import Result, ResultStatus, Tally
+from harness.planning.result import Result, ResultStatus, Tally
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from fakeserver.profile import DEFAULT_PROFILE
 from harness.adapters.registry import DRIVERS
 from harness.deployments.targets import NO_SERVER, is_by_uri, profile_of, without_profile
 from harness.explaining.text import shown
-from harness.running.discovery import bundled_root
+from harness.planning.discovery import bundled_root
 from harness.unified.uri import ConnectionString
 
 if TYPE_CHECKING:
-    from harness.running.plan import Settings
-    from harness.running.result import Result
+    from harness.planning.plan import Settings
+    from harness.planning.result import Result
 
 
 def rerun_command(result: Result, settings: Settings) -> str:

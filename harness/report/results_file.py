@@ -32,8 +32,8 @@ from typing import (
 
 import jsonschema_rs
 
-from harness.running.plan import Settings
-from harness.running.result import Result
+from harness.planning.plan import Settings
+from harness.planning.result import Result
 from harness.unified.uri import ConnectionString
 from mongowire.package import version
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from harness.running.result import Tally
+    from harness.planning.result import Tally
 
 
 SCHEMA: Final = "pushbackd-results/1"

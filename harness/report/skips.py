@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from fakeserver.profile import PROFILES
 from harness.deployments.targets import THOROUGH, is_by_uri, our_spelling
-from harness.running.result import ResultStatus
+from harness.planning.result import ResultStatus
 from harness.unified.requirements import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from harness.running.result import Result
+    from harness.planning.result import Result
 
 _ALTERNATIVE: Final = "; or "
 _FACT: Final = re.compile(r"^(needs .+?), (?:this is|it is|the server|the driver|and adapters) .*$")

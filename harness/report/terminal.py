@@ -15,18 +15,18 @@ from harness.deployments.targets import is_by_uri
 from harness.explaining.explanation import explanation, side_by_side
 from harness.explaining.journal import fits_two_columns, two_columns
 from harness.explaining.text import folded, shown, times
+from harness.planning.result import Result, ResultStatus, Tally
 from harness.report import skips
 from harness.report.diagnosis import behaves_like, failure_groups
 from harness.report.fitting import columns
 from harness.report.rerun import explain_command, rerun_command
 from harness.report.rules.rulebook import rules, rules_of_cases
-from harness.running.result import Result, ResultStatus, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from harness.planning.plan import Settings
     from harness.report.diagnosis import FailureGroup
-    from harness.running.plan import Settings
 
 _COLORS = {
     ResultStatus.PASSED: "green",

@@ -1,1 +1,1 @@
-"""A run: scenario files in, a plan of items, the processes that run them, and their results."""
+"""A run: a plan of items in, the processes and deployments that run them, and their results."""

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from harness.running import interruption
-from harness.running.plan import Item, Settings
-from harness.running.result import Result
+from harness.planning.plan import Item, Settings
+from harness.planning.result import Result
 from harness.running.worker_pool import WorkerPool
 from harness.unified.errors import ScenarioError
+from harness.world import interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence

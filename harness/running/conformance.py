@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.deployments.external import DeploymentError
+from harness.planning.expectations import SKIP, ExpectationsError, write_draft
+from harness.planning.last_failed import remember
+from harness.planning.result import ExitCode, Result, ResultStatus, Tally
 from harness.report import github, junit, terminal
 from harness.report.fitting import echo
 from harness.report.outputs import writing
 from harness.report.progress import progress
 from harness.report.results_file import JsonLines
-from harness.running import interruption
 from harness.running.cluster import ClusterError
-from harness.running.expectations import SKIP, ExpectationsError, write_draft
-from harness.running.immediate_exit import exit_code
-from harness.running.last_failed import remember
-from harness.running.result import ExitCode, Result, ResultStatus, Tally
 from harness.running.run import InOrder, Patience, jobs_for, run_patiently
+from harness.world import interruption
+from harness.world.immediate_exit import exit_code
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harness.planning.plan import Item
     from harness.report.outputs import ResultFiles
-    from harness.running.interruption import Interrupted
-    from harness.running.plan import Item
     from harness.running.run import PreparedRun
+    from harness.world.interruption import Interrupted
 
 
 class EnoughFailed(Exception):  # noqa: N818  # an end that was asked for

@@ -19,30 +19,30 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from harness.adapters.base import AdapterLost
 from harness.adapters.command import Children
+from harness.adapters.deployment import Deployment, KnownServers
 from harness.adapters.lines import AdapterDialogue
 from harness.adapters.registry import make_adapter
 from harness.deployments.embedded import EmbeddedDeployment, embedded, servers
 from harness.deployments.external import external
-from harness.deployments.targets import NO_SERVER, KnownServers, has_auth, is_by_uri, profile_of, topology_of
+from harness.deployments.targets import NO_SERVER, has_auth, is_by_uri, profile_of, topology_of
 from harness.explaining.blame import blame
 from harness.explaining.causes import Evidence, causes_of
 from harness.explaining.explanation import explained, location_of, values_of
-from harness.explaining.journal import CaseTimeline
+from harness.explaining.journal import CaseTimeline, moment_of_line
 from harness.explaining.seen_case import SeenCase
-from harness.flake_lab.network import DisturbedNetwork
-from harness.flake_lab.schedule import parse
 from harness.formats.case import FormatCase, run_alone, run_on_server
-from harness.running import cancelling, interruption
-from harness.running.result import Result, ResultStatus
-from harness.sim.clock import NothingScheduled, Spinning
-from harness.sim.world import World, run_virtual
+from harness.planning.result import Result, ResultStatus
 from harness.unified.account import Account
-from harness.unified.deployment import Deployment
 from harness.unified.loops import Loops, has_loop
 from harness.unified.model import Case
 from harness.unified.outcome import CaseOutcome, Status
 from harness.unified.requirements import skip_reason
 from harness.unified.runner import run_case
+from harness.world import cancelling, interruption
+from harness.world.clock import NothingScheduled, Spinning
+from harness.world.disturbed import DisturbedNetwork
+from harness.world.schedule import parse
+from harness.world.virtual import World, run_virtual
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from harness.adapters.base import DriverAdapter
     from harness.explaining.seen_case import Cause
     from harness.formats.case import AnyCase
-    from harness.running.plan import Item, Settings
+    from harness.planning.plan import Item, Settings
     from mongowire.ports import Clock, Network, Rng
 
 
@@ -267,7 +267,7 @@ class ItemExecutor:
         )
         if dialogue is None or not (result.timeline or result.status is ResultStatus.FAILED):
             return result
-        said = (line.to_moment(began) for line in dialogue.lines)
+        said = (moment_of_line(line, began) for line in dialogue.lines)
         timeline = tuple(merge(result.timeline, said, key=lambda moment: moment.at))
         return replace(result, timeline=timeline)
 

@@ -23,20 +23,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from harness.running import cancelling, interruption
-from harness.running.plan import longest_first
-from harness.running.processes import collecting_seldom, processors
-from harness.running.result import ResultStatus
+from harness.planning.plan import longest_first
+from harness.planning.result import ResultStatus
+from harness.world import cancelling, interruption
+from harness.world.processes import collecting_seldom, processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from harness.flake_lab.lab import Repeats
+    from harness.planning.expectations import Expectations
+    from harness.planning.plan import Item, Settings
+    from harness.planning.result import Result
     from harness.report.outputs import Outputs
-    from harness.running.expectations import Expectations
-    from harness.running.plan import Item, Settings
-    from harness.running.result import Result
+    from harness.running.flake_lab.lab import Repeats
 
 _WORTH_A_WORKER = {"real": 12, "virtual": 60}
 """How many items a worker must get before it has paid for the start of its interpreter."""

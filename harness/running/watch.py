@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.running import interruption
-from harness.running.discovery import BadInputError, bundled_root, discover
-from harness.running.result import ExitCode
+from harness.planning.discovery import BadInputError, bundled_root, discover
+from harness.planning.result import ExitCode
+from harness.world import interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,14 +20,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from harness.running import immediate_exit as leaving
-from harness.running import interruption
+from harness.planning.plan import Item, Settings
+from harness.planning.result import Result, ResultStatus
 from harness.running.executor import ItemExecutor
-from harness.running.immediate_exit import SIGNALS
-from harness.running.plan import Item, Settings
-from harness.running.processes import CAN_FORK, collecting_seldom
-from harness.running.result import Result, ResultStatus
 from harness.unified.loops import has_loop
+from harness.world import immediate_exit as leaving
+from harness.world import interruption
+from harness.world.immediate_exit import SIGNALS
+from harness.world.processes import CAN_FORK, collecting_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -125,7 +125,8 @@ _LINE_MAX = 64 * 1024 * 1024
 _START_GRACE = 30.0
 """Seconds that a worker may take for its start and for setting up a deployment, on top of its case.
 
-In virtual time a worker finds by itself who never ends, unless that is no Python code (`harness.sim.world`).
+In virtual time a worker finds by itself who never ends, unless that is no Python code
+(`harness.world.virtual`).
 """
 
 _END_GRACE = 10.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.sim.clock import NothingScheduled, RealWorldError, Spinning, VirtualClock, VirtualLoop
-from harness.sim.network import MemoryNetwork
-from harness.sim.world import World, run_virtual
+from harness.world.clock import NothingScheduled, RealWorldError, Spinning, VirtualClock, VirtualLoop
+from harness.world.network import MemoryNetwork
+from harness.world.virtual import World, run_virtual
 
 __all__ = [
     "MemoryNetwork",

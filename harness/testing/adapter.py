@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from harness.adapters import make_adapter
 from harness.adapters.base import DriverAdapter
 from harness.adapters.command import Children
+from harness.adapters.deployment import Deployment, Topology
 from harness.adapters.registry import PREFIX
 from harness.deployments.embedded import embedded
 from harness.testing.adapter_basics import EVERY
 from harness.testing.adapter_features import BY_FEATURE
 from harness.testing.worlds import run_in_memory
-from harness.unified.deployment import Deployment, Topology
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:

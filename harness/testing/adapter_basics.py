@@ -20,8 +20,8 @@ from harness.adapters.base import (
     OperationFailed,
     UnsupportedOperation,
 )
-from harness.testing.expecting import raises
-from harness.unified.deployment import Deployment
+from harness.adapters.deployment import Deployment
+from harness.testing.verdict import raises
 from harness.unified.uri import with_options
 
 

@@ -11,14 +11,14 @@ from harness.testing.adapter_pools import (
     a_caller_waits_for_the_pool_and_no_other_call_waits_for_it,
     a_pool_lends_connections_while_it_is_ready,
 )
-from harness.testing.expecting import raises
+from harness.testing.verdict import raises
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from harness.adapters.base import DriverAdapter, Handle
+    from harness.adapters.deployment import Deployment
     from harness.testing.adapter_basics import Check
-    from harness.unified.deployment import Deployment
 
 
 _TIME_TO_CONNECT: Final = 1.0

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind, Feature, Invocation, OperationFailed, PoolSpec
 from harness.testing.adapter_basics import AdapterEntities, failing
-from harness.testing.expecting import raises
+from harness.testing.verdict import raises
 from harness.unified.uri import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.adapters.base import DriverAdapter, Event, Handle
+    from harness.adapters.deployment import Deployment
     from harness.testing.adapter_basics import Check
-    from harness.unified.deployment import Deployment
 
 
 class _AdapterPool:

@@ -20,7 +20,7 @@ from harness.testing.verdict import Holds, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
 
 Verdicts: TypeAlias = AsyncIterator[Verdict]
 

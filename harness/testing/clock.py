@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from harness.testing.expecting import raises
+from harness.testing.verdict import raises
 
 if TYPE_CHECKING:
     from harness.testing.worlds import Run

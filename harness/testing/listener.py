@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.testing.expecting import raises
 from harness.testing.peers import PATIENCE, AcceptedStreams, listening, read_exactly
+from harness.testing.verdict import raises
 
 if TYPE_CHECKING:
     from harness.testing.worlds import Run

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from harness.testing.expecting import raises
 from harness.testing.peers import PATIENCE, listening, read_exactly, read_to_end
+from harness.testing.verdict import raises
 
 if TYPE_CHECKING:
     from harness.testing.worlds import Run

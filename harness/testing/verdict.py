@@ -1,15 +1,20 @@
-"""A verdict on one part of an interface: whether it holds, what was expected, and what came."""
+"""A verdict on one part of an interface: whether it holds, what was expected, an error too, and what came."""
 
 from __future__ import annotations
 
 import ast
 import linecache
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
+
+ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 _WIDTH: Final = 300
 
@@ -80,3 +85,26 @@ def _value(side: ast.expr, place: TracebackType) -> str:
     except Exception:  # noqa: BLE001 - then the text has to do
         return text
     return repr(value)
+
+
+# An error that is expected, without a test framework.
+
+
+class Raised(Generic[ErrorT]):
+    """The error that a block has raised; there is none before its end."""
+
+    error: ErrorT
+
+
+@contextmanager
+def raises(kind: type[ErrorT], match: str = "") -> Iterator[Raised[ErrorT]]:
+    """Expect that the block raises an error of a kind, whose text has a match of a regular expression."""
+    raised = Raised[ErrorT]()
+    try:
+        yield raised
+    except kind as error:
+        if not re.search(match, str(error)):
+            raise AssertionError(f"{error!r} has no match of {match!r}") from error
+        raised.error = error
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import ClientSpec, EntityKind
+from harness.adapters.deployment import Topology
 from harness.unified.arguments import check_options, check_session_options
-from harness.unified.deployment import Topology
 from harness.unified.entities import ClientEntity, SessionEntity, ThreadEntity
 from harness.unified.errors import EntityError, ScenarioError
 from harness.unified.model import nested
@@ -22,7 +22,7 @@ from harness.unified.uri import host_count, with_options
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from harness.unified.model import EntitySpec
     from harness.unified.operations.spec import Context
 

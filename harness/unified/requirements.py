@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from driver.editions import DEFAULT
 from harness.adapters.base import EntityKind, Feature
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.model import Requirement, nested
 from harness.unified.observation import kind_of
 from harness.unified.schema.events import COMMAND_EVENTS, POOL_EVENTS
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from harness.deployments.targets import KnownServers
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment, KnownServers
     from harness.unified.model import Case, EntitySpec
 
     Servers: TypeAlias = Deployment | KnownServers

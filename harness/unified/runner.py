@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from harness.adapters.base import DriverAdapter, ErrorReport, Event
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from harness.unified.entities import Entity
     from harness.unified.matching.comparison import Comparison
     from harness.unified.matching.matcher import Entities, Mismatch

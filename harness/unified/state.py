@@ -17,7 +17,7 @@ from harness.unified.placeholders import refuse_placeholders
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from harness.unified.model import Case
     from harness.unified.operations.spec import Context
 

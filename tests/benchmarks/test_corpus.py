@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from scenario_files import scenario_text
 
 from benchmarks.corpus import main, overdue, records, table
-from harness.running.plan import allowance
+from harness.planning.plan import allowance
 from harness.unified.loader import load
 
 if TYPE_CHECKING:

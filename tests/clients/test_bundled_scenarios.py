@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from sizes import size
 
 from harness.cli import cli
-from harness.running.discovery import bundled_root, discover
-from harness.running.result import ExitCode
+from harness.planning.discovery import bundled_root, discover
+from harness.planning.result import ExitCode
 
 APIS = ("pymongo", "pymongo-async")
 """PyMongo's two APIs, which share their code but for the threads."""

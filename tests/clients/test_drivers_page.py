@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from example_adapters import EXAMPLES, PYTHON
 
-from harness.running.discovery import bundled_root
-from harness.running.result import ExitCode
+from harness.planning.discovery import bundled_root
+from harness.planning.result import ExitCode
 
 OUTPUT = os.environ.get("PUSHBACKD_DRIVERS", "")
 DRIVERS = {"pymongo": "pymongo", "pymongo-async": "pymongo-async"} | {

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from example_adapters import EXAMPLES, NODE, Example
 from sizes import is_full, size
 
+from harness.adapters.deployment import Topology
 from harness.cli import cli
 from harness.deployments.embedded import embedded
-from harness.running.result import ExitCode, Moment
+from harness.planning.result import ExitCode, Moment
 from harness.testing.adapter_protocol import check_protocol
 from harness.testing.verdict import Holds, Verdict
 from harness.testing.worlds import run_in_system
-from harness.unified.deployment import Topology
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:

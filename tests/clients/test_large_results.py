@@ -17,7 +17,7 @@ from harness.sim import run_virtual
 
 if TYPE_CHECKING:
     from fakeserver.deployment.cluster import Cluster
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 COUNT = 20_000
 DOCUMENTS: list[dict[str, Any]] = [{"_id": number, "x": "x" * 1000} for number in range(COUNT)]

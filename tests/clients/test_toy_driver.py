@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from sizes import size
 
 from harness.cli import cli
-from harness.running.discovery import bundled_root
-from harness.running.result import ExitCode
+from harness.planning.discovery import bundled_root
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

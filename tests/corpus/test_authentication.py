@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from corpus_runs import complaints, run_folder
 
-from harness.running.result import ResultStatus, Tally
+from harness.planning.result import ResultStatus, Tally
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import pytest
 from corpus_runs import complaints, run_folder, share_of, share_of_reference
 
-from harness.running.result import ResultStatus, Tally
+from harness.planning.result import ResultStatus, Tally
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.running.plan import Time
+    from harness.planning.plan import Time
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from corpus_runs import complaints, run_folder, share_of, share_of_reference
 from sizes import is_full
 
 from harness.adapters.registry import EDITIONS
-from harness.running.result import ResultStatus, Tally
+from harness.planning.result import ResultStatus, Tally
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ from corpus_checkout import find_corpus
 
 from harness.adapters.registry import EDITIONS
 from harness.formats import FORMATS, UNIFIED, format_of
-from harness.running import expectations
-from harness.running.discovery import discover
+from harness.planning import expectations
+from harness.planning.discovery import discover
+from harness.planning.plan import Settings, load_all, plan
+from harness.planning.result import ResultStatus
 from harness.running.executor import ItemExecutor
-from harness.running.plan import Settings, load_all, plan
-from harness.running.result import ResultStatus
 from harness.unified.loader import read
 from harness.unified.model import Case
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from harness.running.plan import Item
+    from harness.planning.plan import Item
 
 pytestmark = pytest.mark.corpus
 

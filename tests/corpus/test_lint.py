@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.lint.engine import lint_files
-from harness.running.discovery import discover
+from harness.planning.discovery import discover
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from corpus_runs import complaints, run_folder, share_of
 from sizes import is_full
 
 from harness.deployments.targets import GROUPS
-from harness.running.result import ResultStatus, Tally
+from harness.planning.result import ResultStatus, Tally
 
 if TYPE_CHECKING:
     from pathlib import Path

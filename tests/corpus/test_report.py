@@ -17,7 +17,7 @@ from time import monotonic
 import pytest
 
 from harness.adapters.registry import EDITIONS
-from harness.running.discovery import discover
+from harness.planning.discovery import discover
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = os.environ.get("PUSHBACKD_REPORT", "")

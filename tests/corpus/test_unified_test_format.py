@@ -10,15 +10,15 @@ from sizes import in_full
 
 from harness.cli import cli
 from harness.deployments.targets import GROUPS
-from harness.running.result import ExitCode, ResultStatus
+from harness.planning.result import ExitCode, ResultStatus
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.running.plan import Time
-    from harness.running.result import Result
+    from harness.planning.plan import Time
+    from harness.planning.result import Result
 
 pytestmark = pytest.mark.corpus
 

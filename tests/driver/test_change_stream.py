@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from driver.change_stream import ChangeStream
     from driver.events import DriverEvent
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
     Scenario = Callable[[AsyncClient, list[DriverEvent]], Awaitable[None]]
 

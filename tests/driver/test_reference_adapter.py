@@ -29,7 +29,7 @@ from harness.sim import run_virtual
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 
 @dataclass

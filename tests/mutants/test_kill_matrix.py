@@ -11,8 +11,8 @@ from mutant_record import SCENARIOS, SURVIVED, MutantRecord
 
 from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
 from harness.explaining.kill_matrix import WrongDriver, read, wrong_drivers
-from harness.running.discovery import discover
-from harness.running.plan import load_all
+from harness.planning.discovery import discover
+from harness.planning.plan import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fakeserver import ClusterSpec, start
 from fakeserver.network.connection import Connection
-from harness.sim.world import run_virtual
+from harness.world.virtual import run_virtual
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fakeserver.deployment.cluster import Cluster
     from fakeserver.deployment.node import Node
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 SPECS = {
     "standalone": ClusterSpec.standalone(),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from driver.collection import Collection
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 
 @dataclass

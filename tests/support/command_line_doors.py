@@ -15,7 +15,7 @@ from fakeserver.control.client import ControlClient
 from fakeserver.control.verbs.form import kebab
 from fakeserver.control.verbs.table import VERBS
 from harness.cli import cli
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from mongowire.documents.arguments import Kind
 from mongowire.documents.errors import ControlError
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from sizes import size
 
 from harness.adapters.registry import DRIVERS
-from harness.running import expectations
-from harness.running.discovery import discover
-from harness.running.plan import Settings, load_all, plan
+from harness.planning import expectations
+from harness.planning.discovery import discover
+from harness.planning.plan import Settings, load_all, plan
 from harness.running.run import Patience, run_patiently
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.running.plan import Time
-    from harness.running.result import Result, ResultStatus
+    from harness.planning.plan import Time
+    from harness.planning.result import Result, ResultStatus
 
 
 def share_of(whole: float = 1.0) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from driver.collection import Collection
     from driver.editions import Edition
     from driver.events import DriverEvent, Listener
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 AN_HOUR = 3600.0
 """Seconds of virtual time."""

@@ -28,27 +28,44 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("mongowire", "fakeserver", "driver", "harness")
 
-FLOORS = (
-    ("errors", "profile"),
-    ("waiting",),
-    ("idl",),
-    ("storage",),
-    ("settings",),
-    ("sessions",),
-    ("access",),
-    ("admission",),
-    ("change_streams",),
-    ("rules",),
-    ("deployment",),
-    ("request",),
-    ("commands",),
-    ("stages",),
-    ("network",),
-    ("control",),
-    ("assembly",),
-    ("cli", "pytest_plugin", "__main__"),
-)
-"""The rooms of fakeserver from the ground up: an import of a higher floor is an arrow up."""
+FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "fakeserver": (
+        ("errors", "profile"),
+        ("waiting",),
+        ("idl",),
+        ("storage",),
+        ("settings",),
+        ("sessions",),
+        ("access",),
+        ("admission",),
+        ("change_streams",),
+        ("rules",),
+        ("deployment",),
+        ("request",),
+        ("commands",),
+        ("stages",),
+        ("network",),
+        ("control",),
+        ("assembly",),
+        ("cli", "pytest_plugin", "__main__"),
+    ),
+    "harness": (
+        ("world",),
+        ("adapters",),
+        ("unified",),
+        ("deployments", "formats"),
+        ("lint",),
+        ("planning",),
+        ("explaining",),
+        ("report",),
+        ("running",),
+        ("sim",),
+        ("overload", "testing", "hunt", "authoring", "pytest_plugin"),
+        ("commands",),
+        ("cli", "__main__"),
+    ),
+}
+"""The rooms of a package from the ground up: an import of a higher floor is an arrow up."""
 
 STORAGE_FLOORS = (
     "values",
@@ -148,9 +165,9 @@ def _walk(begin: str, edges: Mapping[str, set[str]], seen: set[str]) -> list[str
     return found
 
 
-def arrows_up() -> list[Edge]:
-    """Return the imports in fakeserver, for types too, of what stands on a higher floor."""
-    floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+def arrows_up(package: str) -> list[Edge]:
+    """Return the imports in a package, for types too, of what stands on a higher floor."""
+    floor_of = {room: number for number, floor in enumerate(FLOORS[package]) for room in floor}
 
     def floor(module: str) -> int | None:
         _, _, inner = module.partition(".")
@@ -158,7 +175,7 @@ def arrows_up() -> list[Edge]:
 
     return sorted(
         (one, other)
-        for one, other in imports("fakeserver", types=True)
+        for one, other in imports(package, types=True)
         if (low := floor(one)) is not None and (high := floor(other)) is not None and low < high
     )
 
@@ -357,9 +374,10 @@ def main() -> None:
         print(f"  comments and heads: {comments(package):.1%} of the lines")
         print(f"  deleted arguments: {deletions(package)}")
         print(f"  unread arguments: {unread_arguments(package)}, local imports: {local_imports(package)}")
-    print(f"fakeserver, arrows up: {len(arrows_up())}")
-    for one, other in arrows_up():
-        print(f"  {one} -> {other}")
+    for package in FLOORS:
+        print(f"{package}, arrows up: {len(arrows_up(package))}")
+        for one, other in arrows_up(package):
+            print(f"  {one} -> {other}")
     print(f"storage, arrows between its rooms: {len(arrows_of_storage())}, up: {len(arrows_up_in_storage())}")
     largest = Counter({name: count for package in PACKAGES for name, count in folders(package).items()})
     print("largest folders: " + ", ".join(f"{name} {count}" for name, count in largest.most_common(5)))

@@ -58,7 +58,7 @@ def broken(document: Mapping[str, Any], rules: list[str] | str) -> str:
     """Run a schedule here; return what it says of the first rule that it breaks, empty for none."""
     running = import_module("harness.authoring.swarm.running")
     driver = import_module("harness.authoring.swarm.work").driver_of("reference", document["edition"])
-    settings = import_module("harness.running.plan").Settings(time="virtual", case_timeout=3600.0)
+    settings = import_module("harness.planning.plan").Settings(time="virtual", case_timeout=3600.0)
     with running.SwarmRunner(driver, settings, jobs=1) as runner:
         result = runner.failure(schedule_of(document), rules)
     return "" if result is None else str(result.mismatch)
@@ -89,7 +89,7 @@ def _search(oracle: str, editions: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the least schedule found that breaks the rule of an oracle here."""
     drawing, shrinking = (import_module(f"harness.authoring.swarm.{name}") for name in ("drawing", "session"))
     registry = import_module("harness.adapters.registry")
-    settings = import_module("harness.running.plan").Settings(time="virtual", case_timeout=3600.0)
+    settings = import_module("harness.planning.plan").Settings(time="virtual", case_timeout=3600.0)
     running = import_module("harness.authoring.swarm.running")
     drivers = import_module("harness.authoring.swarm.work")
     for edition in editions or registry.EDITIONS:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from harness.planning.plan import Settings
+from harness.planning.result import Moment, Result, ResultStatus, Row
 from harness.report.results_file import RunHeader
-from harness.running.plan import Settings
-from harness.running.result import Moment, Result, ResultStatus, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

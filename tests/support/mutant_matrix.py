@@ -45,15 +45,15 @@ from harness.commands.mutants import command as users_command
 from harness.commands.mutants import print_verdict, progress, report, selected
 from harness.explaining.kill_matrix import PATH as KILLS
 from harness.explaining.kill_matrix import WrongDriver, read
-from harness.running.discovery import BadInputError, discover
-from harness.running.processes import processors
+from harness.planning.discovery import BadInputError, discover
+from harness.world.processes import processors
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from harness.authoring.mutants.mutant import Mutant
-    from harness.running.plan import Item
+    from harness.planning.plan import Item
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / "tests" / "mutants"

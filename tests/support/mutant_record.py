@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from harness.running.discovery import BadInputError
+from harness.planning.discovery import BadInputError
 from mongowire.whole_file import write_whole
 
 if TYPE_CHECKING:

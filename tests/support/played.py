@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fakeserver.control.control import Control
     from fakeserver.control.scenario.model import Scenario
     from fakeserver.deployment.cluster import Cluster
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 
 @dataclass

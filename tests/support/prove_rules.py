@@ -20,7 +20,7 @@ from mutant_tests import failing
 from spec_rules import BREAKS, PAGE, PROVED, ROOT, broken_by, held, page, proved, specifications
 
 from harness.authoring.mutants.mutant import CATALOGUE, load_mutants
-from harness.running.processes import processors
+from harness.world.processes import processors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -32,7 +32,7 @@ from fakeserver.settings.failpoints import NAMES
 from fakeserver.settings.server_parameters import TABLE
 from fakeserver.settings.without_effect import TABLE as WITHOUT_EFFECT
 from harness.cli import SUBCOMMANDS, cli
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from harness.unified.server_side.oracles import ORACLES
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from harness.flake_lab.schedule import STEPS, FlakeSchedule, Late, Perturbation, Seeds, Start, Way
+from harness.world.schedule import STEPS, FlakeSchedule, Late, Perturbation, Seeds, Start, Way
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -21,7 +21,7 @@ from harness.adapters.base import (
     TopologyReport,
     UnsupportedOperation,
 )
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from mongowire.system import SeededRng, SystemClock
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from harness.sim.fleet.retries import took
 from harness.sim.fleet.running import outcome_of, plain_world
 from harness.sim.fleet.scenario import Closed, Deploy
 from harness.sim.fleet.strategies import Backpressure, Exponential, Fixed, NoRetry
-from harness.sim.world import run_virtual
+from harness.world.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from harness.sim.fleet.outcome import FleetOutcome
     from harness.sim.fleet.scenario import Scenario, Servers
     from harness.sim.fleet.strategies import Strategy
-    from harness.sim.world import World
+    from harness.world.virtual import World
     from mongowire.ports import Clock
 
 

@@ -14,7 +14,7 @@ from controlled import controlled
 
 from fakeserver import rules
 from harness.cli import cli
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

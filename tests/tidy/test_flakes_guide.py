@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import cli
-from harness.flake_lab.schedule import parse
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
+from harness.world.schedule import parse
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "FLAKES.md").read_text()
 WORD = re.compile(r"^\| `((?:to|from|start|seeds)[:=]\S+)` \|", re.MULTILINE)

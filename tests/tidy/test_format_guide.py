@@ -7,9 +7,9 @@ from pathlib import Path
 
 from harness.formats import FORMATS, Marks
 from harness.formats.grammar import POOL_OPERATIONS
+from harness.planning.plan import Settings, load_all, plan
+from harness.planning.result import ResultStatus
 from harness.running.executor import ItemExecutor
-from harness.running.plan import Settings, load_all, plan
-from harness.running.result import ResultStatus
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "FORMATS.md").read_text()
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)

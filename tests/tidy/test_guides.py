@@ -20,8 +20,8 @@ from driver.transaction import backoff_before
 from fakeserver import pytest_plugin as fixture_plugin
 from harness import pytest_plugin as scenario_plugin
 from harness.cli import cli
-from harness.running import expectations
-from harness.running.result import ExitCode
+from harness.planning import expectations
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

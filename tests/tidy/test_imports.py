@@ -6,9 +6,11 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from itertools import chain
 
 import pytest
 from figures import (
+    FLOORS,
     PACKAGES,
     ROOT,
     STORAGE_FLOORS,
@@ -52,8 +54,11 @@ def test_a_package_has_as_many_rooms_as_a_reader_can_see_at_once(package: str, m
     assert len(rooms(package)) <= most, rooms(package)
 
 
-def test_fakeserver_imports_upwards_in_few_places() -> None:
-    assert len(arrows_up()) <= 8, arrows_up()
+@pytest.mark.parametrize(("package", "most"), [("fakeserver", 8), ("harness", 4)])
+def test_a_package_imports_upwards_in_few_places(package: str, most: int) -> None:
+    at_the_top = {name.removesuffix(".py") for name in rooms(package)}
+    assert set(chain.from_iterable(FLOORS[package])) == at_the_top | {"__main__"}
+    assert len(arrows_up(package)) <= most, arrows_up(package)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

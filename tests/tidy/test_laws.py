@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sizes
 
-from harness.running.processes import never_collecting
+from harness.world.processes import never_collecting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ WALL_CLOCK = {
     "harness/adapters/serving.py",
     "harness/hunt/program.py",
     "harness/overload/demo.py",
-    "harness/running/interruption.py",
+    "harness/world/interruption.py",
 }
 """Modules that run outside every event loop: in an adapter's process, or in the command line's own."""
 

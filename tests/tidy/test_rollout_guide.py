@@ -19,7 +19,7 @@ from harness.overload import Trial, step
 from harness.overload.policy.advice import GovernorAdvice
 from harness.overload.sizing import Deployment, LimiterRun, Sizing
 from harness.overload.trial import play
-from harness.running import cancelling
+from harness.world import cancelling
 
 GUIDE = Path(__file__).parents[2] / "docs" / "ROLLOUT.md"
 SHOWN = re.findall(r"^```text\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)

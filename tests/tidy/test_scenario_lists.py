@@ -14,7 +14,7 @@ import rule_lists
 import scenario_lists
 
 from harness.adapters.base import EntityKind
-from harness.running.discovery import bundled_root
+from harness.planning.discovery import bundled_root
 from harness.unified.loader import read
 from harness.unified.operations import OPERATIONS
 

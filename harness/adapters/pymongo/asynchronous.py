@@ -15,7 +15,7 @@ from harness.adapters.pymongo.pools import NoMonitorAsync
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from harness.adapters.base import Handle
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from mongowire.ports import Clock
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from driver.events import DriverEvent
     from driver.session import ClientSession
     from harness.adapters.base import ClientSpec, Handle, PoolSpec
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from mongowire.ports import Rng
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from driver.errors import DriverError
     from driver.events import DriverEvent
     from harness.adapters.base import Handle, PoolSpec
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from mongowire.ports import Clock
 
 NO_SWITCH: Final = "the background runs of the reference driver's pool cannot be switched off"

@@ -15,17 +15,17 @@ from harness.adapters.registry import EDITIONS
 from harness.authoring.mutants.overlay import load_modules
 from harness.authoring.mutants.survey import concerns, grouped, names_rule, survey
 from harness.authoring.mutants.trial import MutantVerdict, Trial, of_items, run_trials
-from harness.running import expectations
-from harness.running.discovery import BadInputError, discover
-from harness.running.expectations import KNOWN_FAILING, SKIP
-from harness.running.plan import cost, load_all, plan
+from harness.planning import expectations
+from harness.planning.discovery import BadInputError, discover
+from harness.planning.expectations import KNOWN_FAILING, SKIP
+from harness.planning.plan import cost, load_all, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from harness.authoring.mutants.mutant import Mutant
-    from harness.running.plan import Item
+    from harness.planning.plan import Item
 
 
 Belongs: TypeAlias = "Callable[[Mutant, Item], bool]"

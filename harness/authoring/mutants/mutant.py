@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
 
-from harness.running.discovery import BadInputError
+from harness.planning.discovery import BadInputError
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read
 from harness.unified.schema.explanation import explain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.pages import frame
-from harness.pages.markup import escaped
+from harness.report.pages import frame
+from harness.report.pages.markup import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

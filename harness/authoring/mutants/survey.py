@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 from harness.authoring.mutants.mutant import original, path_of
 from harness.authoring.mutants.overlay import LineMark, changed_functions, record_reach
 from harness.authoring.mutants.trial import judge_items, key_of, watch
-from harness.running.result import ResultStatus
+from harness.planning.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from multiprocessing.connection import Connection
 
     from harness.authoring.mutants.mutant import Mutant
-    from harness.running.plan import Item
+    from harness.planning.plan import Item
 
 
 _RULES = re.compile(r"^ *- description: (?P<name>.+)\n(?: *#.*\n)*? *# Rules: (?P<rules>.+)$", re.MULTILINE)

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from harness.authoring.mutants.mutant import original, path_of
 from harness.authoring.mutants.overlay import import_anew, put_in
-from harness.running import interruption
+from harness.planning.plan import Item, Settings
+from harness.planning.result import ResultStatus
 from harness.running.executor import ItemExecutor
-from harness.running.plan import Item, Settings
-from harness.running.result import ResultStatus
+from harness.world import interruption
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:

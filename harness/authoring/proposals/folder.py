@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.authoring.mutants.mutant import original
 from harness.authoring.proposals.proving import Fate
 from harness.lint.json_copy import to_json
-from harness.pages import frame
-from harness.pages.markup import escaped
+from harness.planning.discovery import BadInputError
+from harness.planning.result import ResultStatus
+from harness.report.pages import frame
+from harness.report.pages.markup import escaped
 from harness.report.picture import drawing, svg
-from harness.running.discovery import BadInputError
-from harness.running.result import ResultStatus
 from harness.unified.loader import read, text_of
 from harness.unified.schema import mistakes
 from mongowire.whole_file import write_whole
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.authoring.proposals.obedience import ObedienceTable
     from harness.authoring.proposals.proving import Proof, Tried
     from harness.authoring.proposals.rule import Patch, Rule
-    from harness.running.result import Result
+    from harness.planning.result import Result
     from mongowire.documents.marks import Marked
 
 _OURS: Final = "pushbackd"

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from harness.authoring.proposals.proving import REFERENCE, items_of
-from harness.running.result import ResultStatus
+from harness.planning.result import ResultStatus
 from harness.running.run import jobs_for, run_items
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from harness.authoring.proposals.proving import Proof
     from harness.authoring.proposals.rule import Rule
-    from harness.running.plan import Settings
-    from harness.running.result import Result
+    from harness.planning.plan import Settings
+    from harness.planning.result import Result
 
 WITH_PATCH: Final = "reference with the patch"
 

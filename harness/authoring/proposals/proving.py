@@ -16,10 +16,10 @@ from harness.authoring.mutants.mutant import Mutant, path_of
 from harness.authoring.mutants.overlay import load_modules
 from harness.authoring.mutants.trial import Trial, key_of, run_trials
 from harness.authoring.proposals.neighbours import neighbours
-from harness.running.discovery import BadInputError
+from harness.planning.discovery import BadInputError
+from harness.planning.plan import Item, Settings, load_all, plan
+from harness.planning.result import Result, ResultStatus
 from harness.running.executor import ItemExecutor
-from harness.running.plan import Item, Settings, load_all, plan
-from harness.running.result import Result, ResultStatus
 from harness.unified.model import Case, nested
 from mongowire.documents.marks import Location
 

@@ -17,8 +17,8 @@ import jsonschema_rs
 from harness.adapters.registry import EDITIONS
 from harness.authoring.mutants.mutant import VERDICTS, Change, original, path_of
 from harness.deployments import targets
-from harness.running.discovery import BadInputError
-from harness.running.plan import loaded
+from harness.planning.discovery import BadInputError
+from harness.planning.plan import loaded
 from harness.unified.loader import read
 from harness.unified.model import Case
 from harness.unified.schema.explanation import explain

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from harness.adapters.base import EntityKind
 from harness.lint.commands import BACKGROUND
-from harness.running import interruption
+from harness.planning.plan import Item, Settings
+from harness.planning.result import ResultStatus
 from harness.running.executor import ExecutorParts, ItemExecutor
-from harness.running.plan import Item, Settings
-from harness.running.result import ResultStatus
 from harness.unified.runner import run_case
 from harness.unified.server_side.attempts import SeenOperation
 from harness.unified.server_side.grouping import by_operation
@@ -23,14 +22,15 @@ from harness.unified.server_side.model import NO_GAP, OVERLOAD_BACKOFF, Range
 from harness.unified.server_side.rules import Timing
 from harness.unified.server_side.seen import requests_of
 from harness.unified.state import stored_documents
+from harness.world import interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import Event
     from harness.adapters.registry import DriverEntry
-    from harness.running.plan import Time
-    from harness.running.result import Result
+    from harness.planning.plan import Time
+    from harness.planning.result import Result
     from harness.unified.model import Case, Operation
     from harness.unified.operations import Context
     from harness.unified.outcome import CaseOutcome

@@ -6,6 +6,7 @@ import json
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.adapters.deployment import Topology
 from harness.authoring.swarm import faults
 from harness.authoring.swarm.schedule import Step, SwarmSchedule
 from harness.authoring.swarm.work import (
@@ -25,7 +26,6 @@ from harness.authoring.swarm.work import (
     within,
 )
 from harness.deployments.targets import has_auth, profile_of, topology_of
-from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

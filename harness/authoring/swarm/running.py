@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
 
 from harness.authoring.swarm.scenario import text_of
-from harness.running.plan import Item, forget
-from harness.running.result import ResultStatus
+from harness.planning.plan import Item, forget
+from harness.planning.result import ResultStatus
 from harness.running.run import RERUNS, Patience, run_items, run_patiently
 from harness.unified.server_side.oracles import ALL
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from harness.authoring.swarm.schedule import SwarmSchedule
     from harness.authoring.swarm.work import SwarmDriver
-    from harness.running.plan import Settings
-    from harness.running.result import Result
+    from harness.planning.plan import Settings
+    from harness.planning.result import Result
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import Feature
+from harness.adapters.deployment import Topology
 from harness.authoring.swarm import faults
 from harness.authoring.swarm.work import CLIENT, COLLECTION, CURSOR, DATABASE, HELD, SESSION, UNACKNOWLEDGED
 from harness.deployments.targets import profile_of, topology_of
-from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,13 +18,13 @@ from harness.authoring.swarm.scenario import text_of
 from harness.authoring.swarm.schedule import SwarmSchedule
 from harness.deployments.targets import profile_of, without_profile
 from harness.deployments.targets import targets as named_targets
-from harness.flake_lab.shrink import search_among
+from harness.planning.result import ExitCode, ResultStatus
 from harness.report.outputs import writing
 from harness.report.progress import progress
-from harness.running import interruption
-from harness.running.result import ExitCode, ResultStatus
+from harness.running.flake_lab.shrink import search_among
 from harness.running.run import jobs_for
 from harness.unified.server_side.oracles import ORACLES, off
+from harness.world import interruption
 from mongowire.system import SystemClock
 from mongowire.whole_file import write_whole
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.authoring.swarm.work import SwarmDriver
-    from harness.running.plan import Settings
-    from harness.running.result import Result
+    from harness.planning.plan import Settings
+    from harness.planning.result import Result
 
 
 # The smallest schedule that still breaks a rule: fewer steps, then fewer options, then less of each.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from harness.adapters.child import introduced
 from harness.adapters.registry import DRIVERS, EDITIONS, PREFIX, make_adapter
-from harness.running import cancelling
+from harness.world import cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

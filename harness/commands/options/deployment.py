@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness.adapters.deployment import Topology
 from harness.commands.options.common import TopologyName, profile_option
 from harness.commands.options.types import Filled
 from harness.commands.output import bad_input
 from harness.deployments import targets
 from harness.deployments.embedded import check_scenario
 from harness.deployments.external import ENVIRONMENT, VARIABLE, DeploymentError, ExternalUris, introduce
-from harness.unified.deployment import Topology
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import click
 from harness.commands.options.types import Count, Filled, Milliseconds
 from harness.deployments.embedded import servers
 from harness.deployments.targets import topology_of
-from harness.flake_lab.lab import Repeats
-from harness.flake_lab.schedule import FlakeScheduleError, parse
+from harness.running.flake_lab.lab import Repeats
+from harness.world.schedule import FlakeScheduleError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

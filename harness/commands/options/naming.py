@@ -9,9 +9,9 @@ import click
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
 from harness.explaining.text import shown
-from harness.running.discovery import BadInputError, named
-from harness.running.last_failed import failed_cases
-from harness.running.plan import loaded
+from harness.planning.discovery import BadInputError, named
+from harness.planning.last_failed import failed_cases
+from harness.planning.plan import loaded
 from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:

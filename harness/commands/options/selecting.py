@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from harness.running import keywords
-from harness.running.discovery import BadInputError, discover, is_scenario
-from harness.running.last_failed import last_failed
+from harness.planning import keywords
+from harness.planning.discovery import BadInputError, discover, is_scenario
+from harness.planning.last_failed import last_failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from harness.commands.options.common import Options
     from harness.formats.case import AnyCase
-    from harness.running.plan import Item, Load
+    from harness.planning.plan import Item, Load
 
 
 # The scenario files that have changed, as git tells.

@@ -15,9 +15,9 @@ import click
 
 from harness.commands.options.types import FilePath
 from harness.commands.output import bad_input
+from harness.planning.result import ExitCode
 from harness.report.fitting import echo
-from harness.running.cache_folder import cached_file
-from harness.running.result import ExitCode
+from harness.world.cache_folder import cached_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

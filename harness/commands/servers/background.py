@@ -16,8 +16,8 @@ from harness.commands.options.starting import runner_folder, starting_of, starti
 from harness.commands.options.types import Duration, FilePath, ServerId
 from harness.commands.output import bad_input, table
 from harness.deployments.launching import START_SECONDS, LaunchError, end, launch
+from harness.planning.result import ExitCode
 from harness.report.fitting import columns, echo
-from harness.running.result import ExitCode
 from mongowire.documents.errors import ControlError
 from mongowire.whole_file import write_whole
 

@@ -6,7 +6,7 @@ import click
 
 from harness.commands.options.types import Count, Duration
 from harness.commands.output import bad_input
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 
 @click.command("demo")

@@ -15,9 +15,9 @@ from click.core import ParameterSource
 
 from harness.commands.options.types import Count, Duration, FilePath, Number, SeedNumber
 from harness.commands.output import bad_input
+from harness.planning.result import ExitCode
 from harness.report.fitting import columns, echo
 from harness.report.progress import work
-from harness.running.result import ExitCode
 from harness.sim import parquet
 from harness.sim.article import files
 from harness.sim.article.parameters import (

@@ -12,16 +12,16 @@ from harness.commands.options.common import seed_option
 from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, FilePath
 from harness.commands.simulations.reporting import check_files, html_option, json_option, write_file
-from harness.pages import frame
+from harness.overload.claims import CLAIMS, CLIENTS, measure, picture, report, section, table
 from harness.report.fitting import columns, echo
+from harness.report.pages import frame
 from harness.report.progress import work
-from harness.running import interruption
-from harness.sim.claims import CLAIMS, CLIENTS, measure, picture, report, section, table
+from harness.world import interruption
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.sim.claims import Claim
+    from harness.overload.claims import Claim
 
 _MOST_CLIENTS = 10_000_000
 _LEAST_CLIENTS = 100

@@ -21,9 +21,8 @@ from harness.commands.simulations.reporting import (
 from harness.overload.sizing import CLIENTS_DO, HEADINGS, Deployment, measure, runs
 from harness.report.fitting import aligned, columns, echo
 from harness.report.progress import work
-from harness.running import interruption
-from harness.running.process_pool import processes
-from harness.running.processes import processors
+from harness.world import interruption
+from harness.world.processes import processes, processors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,12 +14,12 @@ from harness.commands.options.pairs import refuse_excluded
 from harness.commands.options.types import Count, FilePath, Filled, Jobs
 from harness.commands.output import bad_input
 from harness.report.progress import counted
-from harness.running import interruption
-from harness.running.processes import processors
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.judging import judged
 from harness.sim.swarm.schedule import ScheduleError, parse
 from harness.sim.swarm.timeline import page_of, summary_of, text_of
+from harness.world import interruption
+from harness.world.processes import processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

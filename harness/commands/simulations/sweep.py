@@ -13,10 +13,7 @@ from harness.commands.simulations.reporting import check_files, html_option, wri
 from harness.report.fitting import aligned, columns, echo
 from harness.report.outputs import writing
 from harness.report.progress import work
-from harness.running import interruption
 from harness.running.cluster import ClusterError, on_cluster
-from harness.running.process_pool import processes
-from harness.running.processes import processors
 from harness.sim import parquet as parquet_files
 from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
@@ -24,6 +21,8 @@ from harness.sim.sweep.results import ResultsError, measure, results_in, table, 
 from harness.sim.sweep.run import PointFailedError, run_points
 from harness.sim.sweep.summary import page, summary
 from harness.unified.errors import ScenarioError
+from harness.world import interruption
+from harness.world.processes import processes, processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

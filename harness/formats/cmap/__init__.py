@@ -16,8 +16,8 @@ from harness.formats.cmap.on_state import run_on_state
 
 if TYPE_CHECKING:
     from harness.adapters.base import DriverAdapter
+    from harness.adapters.deployment import Deployment
     from harness.formats.case import Notes
-    from harness.unified.deployment import Deployment
     from mongowire.documents.marks import Marked
 
 __all__ = ["runs"]

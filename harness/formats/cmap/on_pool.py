@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.adapters.base import EntityKind, Feature, Invocation, OperationFailed, PoolSpec
+from harness.adapters.deployment import Topology
 from harness.formats.case import DRIVER, failure
 from harness.formats.cmap.model import name_of, operation_of
-from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
 from harness.unified.outcome import CaseFailedError, CaseSkippedError
 from harness.unified.requirements import unmet_reason
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from harness.adapters.base import DriverAdapter, ErrorReport, Handle
+    from harness.adapters.deployment import Deployment
     from harness.formats.case import Notes
     from harness.formats.cmap.model import CmapCase
-    from harness.unified.deployment import Deployment
     from mongowire.documents.marks import Marked
 
 PATIENCE: Final = 60.0

@@ -10,9 +10,9 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.pages import chart, frame
-from harness.pages.chart import Level, Line, Panel
-from harness.pages.markup import escaped
+from harness.report.pages import chart, frame
+from harness.report.pages.chart import Level, Line, Panel
+from harness.report.pages.markup import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

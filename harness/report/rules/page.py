@@ -6,8 +6,8 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from harness.pages import frame
 from harness.report.page import minute_of
+from harness.report.pages import frame
 from harness.report.rules.rulebook import rules, shown, specifications
 from harness.report.rules.table import RuleVerdict
 from mongowire.package import version

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.running.discovery import bundled_root
+from harness.planning.discovery import bundled_root
 from mongowire.documents.reader import read
 
 if TYPE_CHECKING:

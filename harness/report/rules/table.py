@@ -8,17 +8,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from harness.explaining.journal import two_columns
+from harness.planning.result import ResultStatus
 from harness.report.rerun import rerun_command
 from harness.report.rules.rulebook import rules_of_cases, shown
-from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from harness.planning.plan import Settings
+    from harness.planning.result import Result
     from harness.report.results_file import RunHeader
     from harness.report.rules.rulebook import Rule
-    from harness.running.plan import Settings
-    from harness.running.result import Result
 
 _PASSED: Final = frozenset({ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS})
 _FAILED: Final = frozenset({ResultStatus.FAILED, ResultStatus.KNOWN_FAILING})

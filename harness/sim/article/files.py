@@ -6,8 +6,8 @@ import csv
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
-from harness.pages import frame
-from harness.pages.markup import escaped
+from harness.report.pages import frame
+from harness.report.pages.markup import escaped
 from harness.sim import parquet
 from harness.sim.article import pictures
 from harness.sim.article.pictures import TITLES

@@ -7,8 +7,8 @@ from functools import partial
 from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
-from harness.pages import chart
-from harness.pages.chart import Bars, Instant, Level, Line, Panel, Span
+from harness.report.pages import chart
+from harness.report.pages.chart import Bars, Instant, Level, Line, Panel, Span
 from harness.sim.article.parameters import ArticleParameters
 from harness.sim.article.scenario import repeats
 from mongowire.system import SeededRng
@@ -16,7 +16,7 @@ from mongowire.system import SeededRng
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from harness.pages.chart import Kind
+    from harness.report.pages.chart import Kind
     from harness.sim.article.scenario import ArticleTrial
     from mongowire.ports import Rng
 

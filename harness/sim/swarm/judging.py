@@ -9,15 +9,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from harness.flake_lab.shrink import search_among
-from harness.running import interruption
-from harness.running.process_pool import processes
-from harness.running.processes import never_collecting
-from harness.sim.clock import NothingScheduled, Spinning
+from harness.running.flake_lab.shrink import search_among
 from harness.sim.swarm.checkers import violations
 from harness.sim.swarm.drawing import draw
 from harness.sim.swarm.run import perform
 from harness.sim.swarm.schedule import Schedule, parse
+from harness.world import interruption
+from harness.world.clock import NothingScheduled, Spinning
+from harness.world.processes import never_collecting, processes
 from mongowire.garbage import frozen
 
 if TYPE_CHECKING:

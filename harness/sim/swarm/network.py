@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from harness.sim.clock import VirtualClock
-from harness.sim.network import MemoryNetwork
+from harness.world.clock import VirtualClock
+from harness.world.network import MemoryNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from harness.sim.network import Address
+    from harness.world.network import Address
     from mongowire.ports import Clock, Rng
 
 _FIRST_RETRANSMISSION: Final = 0.2

@@ -39,8 +39,8 @@ from harness.sim.swarm.history import (
 )
 from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, PrimaryClock, SkewedClock
 from harness.sim.swarm.workload import DATABASE, KEYS, SHARED, Performer, current
-from harness.sim.world import run_virtual
 from harness.unified.server_side.seen import SeenRequest, document_of
+from harness.world.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.oplog import OplogEntry, OpTime, Written
     from fakeserver.storage.store.catalog import Catalog
     from harness.sim.swarm.schedule import Schedule
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 
 HEARTBEAT: Final = 2.0

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from harness.adapters.reference.results import event_of
 from harness.explaining.journal import CaseTimeline, two_columns
-from harness.pages import frame
-from harness.pages.markup import escaped
+from harness.planning.result import Moment
 from harness.report import picture
-from harness.running.result import Moment
+from harness.report.pages import frame
+from harness.report.pages.markup import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import json
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.pages import frame
-from harness.pages.chart import Bars, written
+from harness.report.pages import frame
+from harness.report.pages.chart import Bars, written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from harness.adapters.base import DriverAdapter, Event, Handle, Invocation
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from harness.unified.entities import Entity
     from harness.unified.matching.comparison import Comparison
     from harness.unified.model import Case, Operation

@@ -22,7 +22,7 @@ from mongowire.documents.errors import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from harness.unified.deployment import Deployment
+    from harness.adapters.deployment import Deployment
     from harness.unified.matching.matcher import Entities
     from harness.unified.operations.spec import Context
     from harness.unified.server_side.model import ExpectedMetric

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from driver.editions import Edition
     from driver.events import DriverEvent
     from fakeserver.deployment.cluster import Cluster
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
     Scenario = Callable[[AsyncClient, Cluster, list[DriverEvent]], Coroutine[Any, Any, None]]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from driver.collection import Collection
     from driver.session import ClientSession
     from fakeserver.deployment.cluster import Cluster, Node
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 SHARDED = ClusterSpec.sharded(2, members=1)
 BALANCED = ClusterSpec.load_balanced(2, members=1)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from driver.events import DriverEvent
-    from harness.sim.world import World
+    from harness.world.virtual import World
     from mongowire.ports import Clock, Network, Rng
 
 

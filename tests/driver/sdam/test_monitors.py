@@ -13,7 +13,7 @@ from fakeserver import ClusterSpec
 from harness.sim import run_virtual
 
 if TYPE_CHECKING:
-    from harness.sim.world import World
+    from harness.world.virtual import World
     from mongowire.ports import Clock, Listener, Network, Stream
 
 CONNECTING = 0.2

@@ -14,7 +14,7 @@ from fakeserver import ClusterSpec
 from fakeserver.admission.execution_control import ExecutionControl, ExecutionParameters
 from fakeserver.admission.throughput_probing import ProbingParameters
 from fakeserver.waiting.bell import Bell
-from harness.sim.clock import NothingScheduled
+from harness.world.clock import NothingScheduled
 
 if TYPE_CHECKING:
     from fakeserver.admission.execution_control import Ticket

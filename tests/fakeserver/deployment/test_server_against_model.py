@@ -14,8 +14,8 @@ from talking import Deployment, Talker, lsid
 from transacting import Session
 
 from fakeserver import ClusterSpec
-from harness.sim.clock import VirtualLoop
-from harness.sim.world import World
+from harness.world.clock import VirtualLoop
+from harness.world.virtual import World
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

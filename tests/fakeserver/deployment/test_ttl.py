@@ -12,7 +12,7 @@ from talking import REPLICA_SET, STANDALONE, Deployment, Talker, lsid, play
 
 from fakeserver import ClusterSpec
 from fakeserver.deployment.ttl import Passes
-from harness.sim.clock import EPOCH, NothingScheduled
+from harness.world.clock import EPOCH, NothingScheduled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.sim.world import World
+    from harness.world.virtual import World
 
 QUICK = {"serverSelectionTimeoutMS": 500}
 

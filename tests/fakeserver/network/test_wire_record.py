@@ -12,8 +12,8 @@ import fakeserver
 from fakeserver import ClusterSpec
 from fakeserver.network.wire_entries import Accepted, Closed, Received, Sent
 from fakeserver.network.wire_record import WireRecord
-from harness.sim.world import World, run_virtual
 from harness.testing.network import check_network
+from harness.world.virtual import World, run_virtual
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 from mongowire.system import SystemClock, TcpNetwork

@@ -9,8 +9,8 @@ import fakeserver
 from fakeserver import ClusterSpec
 from fakeserver.deployment.records.events import MessageReceived, MessageSent
 from fakeserver.network.wire_tap import WireTap
-from harness.sim.world import World, run_virtual
 from harness.testing.network import check_network
+from harness.world.virtual import World, run_virtual
 from mongowire.connection import WireConnection
 from mongowire.messages import OpMsg
 from mongowire.system import SystemClock, TcpNetwork

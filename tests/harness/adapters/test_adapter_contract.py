@@ -19,6 +19,7 @@ from example_adapters import EXAMPLES
 
 from harness.adapters.base import Feature, UnsupportedOperation
 from harness.adapters.command import Children
+from harness.adapters.deployment import Topology
 from harness.adapters.pymongo import base as pymongo_base
 from harness.adapters.reference import adapter as reference
 from harness.deployments.embedded import embedded
@@ -26,15 +27,14 @@ from harness.testing.adapter import AdapterChecks, check_adapter, checks_of
 from harness.testing.adapter_basics import AdapterEntities, a_call_that_waits_does_not_keep_others_waiting
 from harness.testing.adapter_features import BY_FEATURE
 from harness.testing.worlds import run_in_system
-from harness.unified.deployment import Topology
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import ClientSpec, DriverAdapter, Handle, Invocation, PoolSpec
+    from harness.adapters.deployment import Deployment
     from harness.testing.adapter_basics import Check
-    from harness.unified.deployment import Deployment
     from mongowire.ports import Clock, Network
 
 ROOT = Path(__file__).parents[3]

@@ -35,8 +35,8 @@ from harness.testing.verdict import Holds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from harness.adapters.deployment import Deployment
     from harness.testing.adapter_basics import Check
-    from harness.unified.deployment import Deployment
 
 CHECKS = {check.__name__: check for check in checks_of(Feature)}
 OF_THE_TOKEN_BUCKET = "2026-02-20"

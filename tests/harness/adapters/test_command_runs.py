@@ -26,7 +26,7 @@ from harness.adapters.child import Child
 from harness.adapters.command import Children
 from harness.adapters.registry import drivers
 from harness.cli import cli
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from mongowire.system import SystemClock
 
 if TYPE_CHECKING:

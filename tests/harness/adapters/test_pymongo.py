@@ -12,9 +12,9 @@ from scripted import ScriptedDeployment
 
 from harness.adapters import make_adapter
 from harness.adapters.base import ClientSpec, EntityKind, Handle, Invocation, UnsupportedOperation
+from harness.adapters.deployment import Topology
 from harness.deployments.embedded import embedded
 from harness.testing.adapter_basics import AdapterEntities, Check, failing
-from harness.unified.deployment import Topology
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 EITHER_API = pytest.mark.parametrize("name", ["pymongo", "pymongo-async"])

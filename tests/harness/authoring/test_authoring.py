@@ -12,8 +12,8 @@ from harness.authoring.editor_schema import editor_schema
 from harness.authoring.template import starting_text
 from harness.formats import UNIFIED, format_of
 from harness.lint.engine import lint_file
-from harness.running.discovery import bundled_root, discover
-from harness.running.result import ExitCode
+from harness.planning.discovery import bundled_root, discover
+from harness.planning.result import ExitCode
 from harness.unified.loader import read
 from harness.unified.schema.grammar import MINOR_MAX
 

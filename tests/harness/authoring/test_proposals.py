@@ -20,8 +20,8 @@ from harness.authoring.proposals.operators import COMMANDS
 from harness.authoring.proposals.place import Place
 from harness.authoring.proposals.proving import Fate, Proof, Tried
 from harness.authoring.proposals.rule import Patch, read_patch, read_rule
-from harness.running.discovery import BadInputError
-from harness.running.result import Result, ResultStatus
+from harness.planning.discovery import BadInputError
+from harness.planning.result import Result, ResultStatus
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import read, read_text
 

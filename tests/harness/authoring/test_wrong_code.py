@@ -14,7 +14,7 @@ from mutant_tests import belonging
 
 from harness.authoring.mutants.mutant import Change, load_mutants
 from harness.authoring.mutants.overlay import changed_functions
-from harness.running.discovery import BadInputError, bundled_root
+from harness.planning.discovery import BadInputError, bundled_root
 
 SOURCE = """\
 class Pool:

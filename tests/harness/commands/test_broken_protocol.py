@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.adapters.deployment import Topology
 from harness.authoring.skeletons import files_of
 from harness.deployments.embedded import embedded
 from harness.testing.adapter_protocol import check_protocol
 from harness.testing.verdict import Holds, Verdict
 from harness.testing.worlds import run_in_system
-from harness.unified.deployment import Topology
 from mongowire.system import SeededRng
 
 if TYPE_CHECKING:

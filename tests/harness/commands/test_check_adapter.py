@@ -16,7 +16,7 @@ from harness.adapters.base import AdapterLost
 from harness.adapters.child import Child
 from harness.adapters.lines import Answer, message
 from harness.authoring.skeletons import PROGRAMS, SKELETONS, files_of
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from harness.testing.program import Program
 from mongowire.system import SystemClock
 

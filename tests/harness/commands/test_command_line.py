@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli import SUBCOMMANDS, cli
 from harness.commands.subcommands import FORMER
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path

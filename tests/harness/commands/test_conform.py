@@ -17,7 +17,7 @@ from started import Started
 
 import harness
 from harness.cli import cli
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from scenario_files import WriteScenario

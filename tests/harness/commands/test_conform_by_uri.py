@@ -11,9 +11,9 @@ from served import served
 from fakeserver import ClusterSpec, UserSpec
 from fakeserver.assembly.background import BackgroundCluster
 from harness.deployments.external import DeploymentError
+from harness.planning.plan import Settings
+from harness.planning.result import ExitCode
 from harness.running import run
-from harness.running.plan import Settings
-from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from harness.cli import SUBCOMMANDS, cli
 from harness.commands.control import commands
 from harness.commands.options.rule import rule_of
 from harness.commands.output import show
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

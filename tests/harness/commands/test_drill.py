@@ -14,7 +14,7 @@ from talking import Deployment, play
 from fakeserver import ClusterSpec
 from harness.cli import cli
 from harness.overload.drill import Drill
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import cli
+from harness.planning.plan import Item, Settings, loaded
+from harness.planning.result import ExitCode
 from harness.running.executor import ItemExecutor
-from harness.running.plan import Item, Settings, loaded
-from harness.running.result import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.running.result import Result as CaseResult
+    from harness.planning.result import Result as CaseResult
 
 SCENARIO = """
 description: overload

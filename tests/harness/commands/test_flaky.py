@@ -17,9 +17,9 @@ from harness.adapters.base import ErrorReport, OperationFailed
 from harness.adapters.reference import adapter as reference
 from harness.adapters.reference.adapter import ReferenceAdapter
 from harness.cli import cli
-from harness.flake_lab.schedule import parse
+from harness.planning.result import ExitCode, ResultStatus
 from harness.report.results_file import ResultsReader
-from harness.running.result import ExitCode, ResultStatus
+from harness.world.schedule import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

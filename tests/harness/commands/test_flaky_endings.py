@@ -12,15 +12,15 @@ from harness.commands.conform import command
 from harness.commands.options.common import Options
 from harness.commands.options.flaky import repeats_of
 from harness.deployments.external import DeploymentError
-from harness.flake_lab import lab as lab_run
-from harness.flake_lab.lab import LabRun, Repeats
+from harness.planning.expectations import Expectations
+from harness.planning.plan import Item, Settings
+from harness.planning.result import ExitCode, Result, ResultStatus
 from harness.report.outputs import Outputs, ResultFiles
 from harness.report.terminal import Style
-from harness.running.expectations import Expectations
-from harness.running.interruption import Interrupted
-from harness.running.plan import Item, Settings
-from harness.running.result import ExitCode, Result, ResultStatus
+from harness.running.flake_lab import lab as lab_run
+from harness.running.flake_lab.lab import LabRun, Repeats
 from harness.running.run import PreparedRun
+from harness.world.interruption import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

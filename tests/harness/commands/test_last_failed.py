@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.running.cache_folder import VARIABLE
-from harness.running.plan import forget
+from harness.planning.plan import forget
+from harness.world.cache_folder import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from fakeserver.control.scenario.building import FOLDER
 from harness.formats.grammar import SCHEMAS
 from harness.lint.engine import lint_file, lint_files
 from harness.lint.rules import READING, RULES
-from harness.running.discovery import bundled_root, discover, is_scenario
-from harness.running.result import ExitCode
+from harness.planning.discovery import bundled_root, discover, is_scenario
+from harness.planning.result import ExitCode
 
 DOCS = Path(__file__).parents[3] / "docs"
 

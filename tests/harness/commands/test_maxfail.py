@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.running.cache_folder import VARIABLE
-from harness.running.discovery import BadInputError, bundled_root, named
-from harness.running.plan import forget
-from harness.running.result import ExitCode
+from harness.planning.discovery import BadInputError, bundled_root, named
+from harness.planning.plan import forget
+from harness.planning.result import ExitCode
+from harness.world.cache_folder import VARIABLE
 
 if TYPE_CHECKING:
     from scenario_files import WriteScenario

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.lint.engine import lint_file
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from harness.unified.loader import read
 
 if TYPE_CHECKING:

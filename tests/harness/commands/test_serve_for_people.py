@@ -15,7 +15,7 @@ from fakeserver.control.client import ServerStatus
 from fakeserver.control.registry import Registry, RegistryEntry
 from harness.commands.servers import background as opening
 from harness.commands.servers.background import row
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path

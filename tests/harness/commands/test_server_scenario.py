@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import cli
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path

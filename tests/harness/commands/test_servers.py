@@ -16,7 +16,7 @@ from fakeserver.control.registry import Registry, RegistryEntry
 from harness.cli import cli
 from harness.commands.options.starting import starting_of
 from harness.commands.servers.background import write_expansions
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from mongowire.documents.errors import ControlError
 
 if TYPE_CHECKING:

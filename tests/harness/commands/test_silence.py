@@ -10,7 +10,7 @@ import pytest
 from sizes import in_full
 from terminals import at_a_terminal
 
-from harness.running.discovery import bundled_root
+from harness.planning.discovery import bundled_root
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from harness.cli import cli
 from harness.commands.simulate import SIMULATIONS
 from harness.commands.simulations.article import ABANDONED, OTHERS
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path

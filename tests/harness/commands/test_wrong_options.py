@@ -18,7 +18,7 @@ from fakeserver.cli.program import main as serve
 from harness.authoring.template import starting_text
 from harness.cli import SUBCOMMANDS, cli
 from harness.commands.options.types import Count, Jobs, Seconds, SeedNumber
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

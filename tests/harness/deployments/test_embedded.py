@@ -8,10 +8,10 @@ import pytest
 from driver import AsyncClient
 from driver.errors import DriverError
 from fakeserver.profile import Profile
+from harness.adapters.deployment import Topology
 from harness.deployments.embedded import SERVED, EmbeddedDeployment, embedded
-from harness.sim.world import World, run_virtual
-from harness.unified.deployment import Topology
 from harness.unified.uri import host_count
+from harness.world.virtual import World, run_virtual
 from mongowire.system import SeededRng, SystemClock, TcpNetwork
 
 if TYPE_CHECKING:

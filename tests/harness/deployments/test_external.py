@@ -14,8 +14,8 @@ from tls_files import tls
 import fakeserver
 from fakeserver import ClusterSpec, MemberSpec, UserSpec
 from fakeserver.profile import Profile
+from harness.adapters.deployment import Topology
 from harness.deployments.external import DeploymentError, external
-from harness.unified.deployment import Topology
 from harness.unified.uri import ConnectionString, host_count
 from mongowire.system import SeededRng, SystemClock, fresh_rng
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.adapters.deployment import Topology
 from harness.deployments.external import DeploymentError, DeploymentSurvey, survey
-from harness.unified.deployment import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.adapters.deployment import Topology
 from harness.authoring.mutants.matrix import DEPLOYMENTS
 from harness.deployments.targets import GROUPS, NAMES, has_auth, our_spelling, targets, topology_of
-from harness.unified.deployment import Topology
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from driver.policy.backpressure import Backoff
 from harness.adapters.base import EntityKind, ErrorReport, OperationFailed
 from harness.explaining.breaches import breaches
 from harness.explaining.seen_case import SeenCase, SeenStep, alone
-from harness.running.discovery import bundled_root
+from harness.planning.discovery import bundled_root
+from harness.planning.plan import Settings, load_all, plan
 from harness.running.executor import ItemExecutor
-from harness.running.plan import Settings, load_all, plan
 from harness.unified.account import PerformedOperation
 from harness.unified.model import Case, EntitySpec, Operation
 from harness.unified.server_side.attempt import attempts_of

@@ -12,8 +12,8 @@ from harness.cli import cli
 from harness.explaining.journal import two_columns
 from harness.explaining.sequence import read
 from harness.explaining.text import folded
+from harness.planning.result import Moment
 from harness.report.picture import svg
-from harness.running.result import Moment
 
 if TYPE_CHECKING:
     from pathlib import Path

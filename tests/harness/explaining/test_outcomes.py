@@ -16,7 +16,7 @@ from harness.explaining.text import outcome_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.running.result import Moment
+    from harness.planning.result import Moment
 
 ERRORS: dict[str, Any] = {"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]}
 CONCERN: dict[str, Any] = {"ok": 1, "n": 1, "writeConcernError": {"code": 91, "errmsg": "shutdown"}}

@@ -9,13 +9,13 @@ import pytest
 from format_files import POOL_CASE, load
 from format_files import run as run_all
 
+from harness.adapters.deployment import Topology
 from harness.adapters.registry import make_adapter
 from harness.deployments.embedded import embedded
 from harness.formats.case import Notes
 from harness.formats.cmap.model import matches
 from harness.sim import run_virtual
 from harness.unified.account import Account
-from harness.unified.deployment import Topology
 from harness.unified.errors import ScenarioError
 from harness.unified.outcome import CaseOutcome, Status
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.adapters.base import Invocation
-    from harness.sim.world import World as VirtualWorld
+    from harness.world.virtual import World as VirtualWorld
 
 CHECK_OUT: list[dict[str, Any]] = POOL_CASE["operations"]
 STARTED = {"type": "ConnectionCheckOutStarted", "address": 42}

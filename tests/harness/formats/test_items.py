@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from format_files import POOL_CASE, RTT, VALID, listed
 
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from harness.lint.engine import lint_file
-from harness.running.discovery import discover
-from harness.running.plan import load_all
-from harness.running.result import ExitCode
+from harness.planning.discovery import discover
+from harness.planning.plan import load_all
+from harness.planning.result import ExitCode
 from harness.unified.model import Case
 from mongowire.documents.reader import BYTES_MAX, DEPTH_MAX
 

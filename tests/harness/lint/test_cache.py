@@ -10,7 +10,7 @@ import pytest
 from harness.lint import engine
 from harness.lint.cache import FindingsCache
 from harness.lint.engine import ALL, lint_file, lint_files
-from harness.running.cache_folder import NAME, VARIABLE, cache_folder
+from harness.world.cache_folder import NAME, VARIABLE, cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

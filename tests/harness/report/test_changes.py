@@ -11,16 +11,16 @@ from urllib.parse import unquote
 import pytest
 from made_results import REAL, result
 
+from harness.planning.result import ExitCode, ResultStatus
 from harness.report import fitting
 from harness.report.matrix import Change, RunOutcomes, changes_between, is_worse
 from harness.report.results_file import ResultsWriter
-from harness.running.result import ExitCode, ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from harness.running.result import Result
+    from harness.planning.result import Result
 
 P, F, S = ResultStatus.PASSED, ResultStatus.FAILED, ResultStatus.SKIPPED
 K, U, N = ResultStatus.KNOWN_FAILING, ResultStatus.UNEXPECTED_PASS, ResultStatus.NOT_RUN

@@ -8,10 +8,10 @@ import click
 import pytest
 
 from harness.explaining.kill_matrix import WrongDriver, wrong_drivers
+from harness.planning.plan import Settings
+from harness.planning.result import Result, ResultStatus, Row
 from harness.report.diagnosis import behaves_like, failure_groups
 from harness.report.terminal import Style, report
-from harness.running.plan import Settings
-from harness.running.result import Result, ResultStatus, Row
 
 
 def result(name: str, status: ResultStatus = ResultStatus.FAILED, **fields: Any) -> Result:

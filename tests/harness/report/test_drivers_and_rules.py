@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import cli
+from harness.planning.discovery import bundled_root, discover
+from harness.planning.plan import Settings, loaded
+from harness.planning.result import ExitCode, Moment, Result, ResultStatus
 from harness.report import terminal
 from harness.report.results_file import RunHeader
 from harness.report.rules import page
 from harness.report.rules.rulebook import Rule, notes, rules, shown
 from harness.report.rules.table import Driver, RuleTable, RuleVerdict
-from harness.running.discovery import bundled_root, discover
-from harness.running.plan import Settings, loaded
-from harness.running.result import ExitCode, Moment, Result, ResultStatus
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,15 +13,15 @@ from fakeserver.deployment.records.operations import OperationTotals
 from harness.commands import conform
 from harness.commands import output as documents
 from harness.explaining.journal import two_columns
+from harness.overload import claims as catalogue
 from harness.overload import defences, governed, probing
+from harness.overload.claims import CLAIMS
 from harness.overload.drill import Drill, Summary
 from harness.report import fitting, terminal
 from harness.report.fitting import aligned, length, wrapped
-from harness.sim import claims as catalogue
 from harness.sim.article.parameters import ArticleParameters, Strategy
 from harness.sim.article.prints import client_lines, table
 from harness.sim.article.scenario import run_model
-from harness.sim.claims import CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

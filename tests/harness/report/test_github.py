@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.lint.findings import Finding
+from harness.planning.plan import Settings
+from harness.planning.result import ExitCode, Result, ResultStatus
 from harness.report.github import (
     ANNOTATIONS_MAX,
     SUMMARY_MAX,
@@ -18,8 +20,6 @@ from harness.report.github import (
     of_results,
     summary,
 )
-from harness.running.plan import Settings
-from harness.running.result import ExitCode, Result, ResultStatus
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,10 +14,10 @@ from fakeserver.deployment.records.journal import Record
 from harness.adapters.base import Event
 from harness.explaining.journal import CaseTimeline, file_name, two_columns
 from harness.explaining.text import one_line, shortened
+from harness.planning.plan import Item, Settings
+from harness.planning.result import Moment, Result, ResultStatus, Row, Tally
 from harness.report import junit, terminal
 from harness.report.results_file import JsonLines
-from harness.running.plan import Item, Settings
-from harness.running.result import Moment, Result, ResultStatus, Row, Tally
 
 if TYPE_CHECKING:
     from pathlib import Path

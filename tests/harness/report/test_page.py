@@ -12,18 +12,18 @@ from click.testing import CliRunner
 from made_results import HOSTILE, REAL, VIRTUAL, every_status, failed, result, retried
 
 from harness.commands.report import report as report_command
-from harness.pages import markup
+from harness.planning.result import ResultStatus
 from harness.report.matrix import CaseKey, Matrix, details_of
 from harness.report.page import build
+from harness.report.pages import markup
 from harness.report.results_file import ResultsWriter
-from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from harness.planning.result import Result
     from harness.report.results_file import RunHeader
-    from harness.running.result import Result
 
 
 def page_of(*runs: tuple[RunHeader, Iterable[Result]]) -> str:

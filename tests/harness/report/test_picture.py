@@ -9,9 +9,9 @@ from made_results import HOSTILE, answered, asked, hit, marked, retried, served
 
 from harness.explaining.journal import TimelineEvent
 from harness.explaining.sequence import Lane, RowKind, read
-from harness.pages import markup
+from harness.planning.result import Moment
+from harness.report.pages import markup
 from harness.report.picture import drawing, svg
-from harness.running.result import Moment
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 CLIENT, NODE = Lane("client", "client0"), Lane("server", "node0")

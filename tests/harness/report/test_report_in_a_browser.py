@@ -7,15 +7,15 @@ from browsing import MISSING, Page, browser
 from made_results import HOSTILE, REAL, VIRTUAL, every_status, failed, result, retried
 from selenium.webdriver.common.keys import Keys
 
+from harness.planning.result import ResultStatus
 from harness.report.matrix import Matrix
 from harness.report.page import build
-from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from harness.running.result import Result
+    from harness.planning.result import Result
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

@@ -11,9 +11,9 @@ from made_results import failed
 
 from harness.commands.explain import command
 from harness.commands.options.naming import case_named
+from harness.planning.discovery import bundled_root
+from harness.planning.plan import Settings
 from harness.report.rerun import explain_command
-from harness.running.discovery import bundled_root
-from harness.running.plan import Settings
 
 CASE = "retryable-writes/batches::overload to the end ends a bulkWrite"
 FILE = str(bundled_root() / "retryable-writes" / "batches.yml")

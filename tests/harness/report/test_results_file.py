@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from made_results import REAL, every_status, result
 
+from harness.planning.plan import Settings
 from harness.report.results_file import SCHEMA, ResultsFileError, ResultsReader, ResultsWriter, RunHeader
-from harness.running.plan import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.running.result import Result
+    from harness.planning.result import Result
 
 START = '"schema": "pushbackd-results/1", "started": "", "pushbackd": ""'
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import cli
+from harness.planning.result import ExitCode
 from harness.report.results_file import ResultsReader
-from harness.running.result import ExitCode
 
 SCENARIOS = Path(__file__).parents[3] / "spec_tests"
 FILE = SCENARIOS / "client-backpressure" / "overload-retries.yml"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from harness.planning.result import Result, ResultStatus
 from harness.report.skips import by_reason, lines, unlocking
-from harness.running.result import Result, ResultStatus
 
 
 def skipped(case: str, reason: str, topology: str = "replicaset", adapter: str = "reference") -> Result:

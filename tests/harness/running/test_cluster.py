@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.planning.discovery import bundled_root, discover
+from harness.planning.plan import Settings, load_all, plan
 from harness.running.cluster import INSTALL, ClusterError, ClusterPool, on_cluster
-from harness.running.discovery import bundled_root, discover
-from harness.running.plan import Settings, load_all, plan
 from harness.running.run import run_items
 from harness.sim.fleet.scenario import Scenario
 from harness.sim.sweep.grid import read_grid
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from dask_cluster import DaskCluster
 
-    from harness.running.plan import Item
-    from harness.running.result import Result
+    from harness.planning.plan import Item
+    from harness.planning.result import Result
     from harness.sim.sweep.grid import GridPoint
 
 CASES = 12

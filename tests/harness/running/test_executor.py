@@ -11,9 +11,9 @@ import pytest
 from fakeserver.deployment.records.events import ConnectionClosed
 from fakeserver.deployment.records.journal import Journal
 from harness.adapters.base import Event
+from harness.planning.plan import Item, Settings
+from harness.planning.result import ResultStatus
 from harness.running.executor import ExecutorParts, ItemExecutor
-from harness.running.plan import Item, Settings
-from harness.running.result import ResultStatus
 from harness.unified.matching.matcher import Mismatch
 from harness.unified.outcome import CaseOutcome, Status
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.planning.plan import Item, Settings
+from harness.planning.result import Result, ResultStatus
 from harness.running import run
-from harness.running.plan import Item, Settings
-from harness.running.result import Result, ResultStatus
 from harness.running.run import MOST_LATE, Patience, run_patiently
 
 if TYPE_CHECKING:

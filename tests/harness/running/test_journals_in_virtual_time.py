@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sizes import is_full
 
-from harness.running.discovery import bundled_root
+from harness.planning.discovery import bundled_root
 
 if TYPE_CHECKING:
     from pathlib import Path

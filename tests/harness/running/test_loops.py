@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import cli
-from harness.running import cancelling, interruption
-from harness.running.plan import Item, Settings
-from harness.running.result import ExitCode, Result, ResultStatus
+from harness.planning.plan import Item, Settings
+from harness.planning.result import ExitCode, Result, ResultStatus
 from harness.running.worker_pool import WorkerPool
+from harness.world import cancelling, interruption
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,13 +17,14 @@ from fakeserver.assembly.background import BackgroundCluster
 from harness.adapters.base import AdapterLost
 from harness.adapters.registry import DRIVERS
 from harness.deployments.external import DeploymentError, ExternalUris, introduce
-from harness.running import expectations, interruption
-from harness.running.discovery import bundled_root, discover
+from harness.planning import expectations
+from harness.planning.discovery import bundled_root, discover
+from harness.planning.plan import Settings, load_all, plan
+from harness.planning.result import ResultStatus
 from harness.running.executor import ExecutorParts, ItemExecutor
-from harness.running.plan import Settings, load_all, plan
-from harness.running.result import ResultStatus
 from harness.running.run import RERUNS
 from harness.unified.model import Case
+from harness.world import interruption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from scenario_files import WriteScenario
 
-    from harness.running.expectations import Expectations
-    from harness.running.plan import Item, Time
-    from harness.running.result import Result
+    from harness.planning.expectations import Expectations
+    from harness.planning.plan import Item, Time
+    from harness.planning.result import Result
 
 EVERY = 72 // size("files")
 """Of so many bundled files, whose cases are in real time, each run takes one, not that of another run."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.deployments.embedded import embedded
+from harness.planning.plan import Item, Settings
+from harness.planning.result import ResultStatus
 from harness.running.executor import ExecutorParts, ItemExecutor
-from harness.running.plan import Item, Settings
-from harness.running.result import ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

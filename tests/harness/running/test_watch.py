@@ -15,9 +15,9 @@ from scenario_files import WriteScenario, scenario_text
 from started import Started
 
 import harness
-from harness.running.interruption import Interrupted
-from harness.running.result import ExitCode
+from harness.planning.result import ExitCode
 from harness.running.watch import INTERVAL, watch
+from harness.world.interruption import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.running import cancelling, interruption
+from harness.planning.plan import Item, Settings, loaded
+from harness.planning.result import Result, ResultStatus
 from harness.running.executor import ItemExecutor
-from harness.running.immediate_exit import AT_ONCE
-from harness.running.plan import Item, Settings, loaded
-from harness.running.processes import CAN_FORK
-from harness.running.result import Result, ResultStatus
 from harness.running.worker_pool import WorkerPool
+from harness.world import cancelling, interruption
+from harness.world.immediate_exit import AT_ONCE
+from harness.world.processes import CAN_FORK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ import pytest
 from scenario_world import World
 
 from harness.adapters.base import LOG_MESSAGE, EntityKind, Event, Feature
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.outcome import Status
 from harness.unified.requirements import feature_of_event
 from harness.unified.schema.events import EVENTS, LOG_LEVELS, TOPOLOGY_TYPES

@@ -10,12 +10,12 @@ from scenario_world import World
 from scripted import ScriptedAdapter
 
 from harness.adapters.base import ErrorReport, Feature
-from harness.running import interruption
-from harness.running.interruption import Interrupted
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
 from harness.unified.loops import Loops
 from harness.unified.outcome import Status
+from harness.world import interruption
+from harness.world.interruption import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ import pytest
 from scripted import ScriptedDeployment
 
 from harness.adapters.base import EntityKind, Feature
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.model import Case, EntitySpec, Requirement
 from harness.unified.requirements import missing_feature, skip_reason, unmet_reason, version_of
 from mongowire.documents.marks import Location

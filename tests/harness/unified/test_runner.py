@@ -19,7 +19,7 @@ from harness.adapters.base import (
     SessionState,
     UnsupportedOperation,
 )
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.loader import load
 from harness.unified.outcome import Status
 from harness.unified.runner import run_case

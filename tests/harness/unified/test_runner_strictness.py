@@ -8,7 +8,7 @@ import pytest
 from scenario_world import ENTITIES, World
 
 from harness.adapters.base import ErrorReport, Event
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.errors import ScenarioError
 from harness.unified.loader import load
 from harness.unified.outcome import Status

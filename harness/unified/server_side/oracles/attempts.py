@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.oracles.permits import (
     CHANGES_STATE,
     GENERIC,

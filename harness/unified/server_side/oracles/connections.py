@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import BSON
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.attempts import milliseconds
 from harness.unified.server_side.oracles.pool_life import CLOSED, CREATED
 from harness.unified.server_side.rules import LATE, LATER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.oracles.permits import is_network_error, kind_of
 from harness.unified.server_side.oracles.pool_life import CLOSED
 from harness.unified.server_side.oracles.trace import ENDS, is_ok

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.attempts import milliseconds
 from harness.unified.server_side.oracles.pool_events import DESCRIBED, UNKNOWN
 from harness.unified.server_side.oracles.pool_life import POOL_CLEARED, POOL_CREATED, POOL_READY

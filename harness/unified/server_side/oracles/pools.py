@@ -6,7 +6,7 @@ from collections import defaultdict
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.oracles.command_events import FAILED
 from harness.unified.server_side.oracles.permits import is_network_error
 from harness.unified.server_side.oracles.pool_events import final_lives, lives, take

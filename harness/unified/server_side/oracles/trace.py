@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.adapters.base import Event
+    from harness.adapters.deployment import Topology
     from harness.unified.account import PerformedOperation
-    from harness.unified.deployment import Topology
     from harness.unified.server_side.connection_judge import ConnectionLife
     from harness.unified.server_side.rules import JudgedEdition, Timing
     from harness.unified.server_side.seen import SeenRequest

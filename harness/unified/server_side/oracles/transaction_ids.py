@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.int64 import Int64
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.oracles.permits import GENERIC, WRITES, is_network_error
 from harness.unified.server_side.oracles.trace import ENDS, is_failed
 

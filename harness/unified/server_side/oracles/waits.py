@@ -7,7 +7,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.attempts import in_ms, milliseconds
 from harness.unified.server_side.jitter import least_total, why_factors_are_not
 from harness.unified.server_side.model import Range

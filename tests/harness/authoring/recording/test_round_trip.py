@@ -9,8 +9,8 @@ from sizes import size
 
 from harness.authoring.recording.text import Edits
 from harness.lint.engine import lint_file
-from harness.running.discovery import bundled_root, discover
-from harness.running.result import ExitCode
+from harness.planning.discovery import bundled_root, discover
+from harness.planning.result import ExitCode
 from mongowire.documents.outline import outline
 
 if TYPE_CHECKING:

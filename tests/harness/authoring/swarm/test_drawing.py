@@ -16,7 +16,7 @@ from harness.authoring.swarm.drawing import TARGETS, draw
 from harness.authoring.swarm.faults import KINDS
 from harness.authoring.swarm.scenario import flow, text_of
 from harness.authoring.swarm.work import OTHERS, READS, WRITES, Numbers, driver_of
-from harness.running.plan import loaded
+from harness.planning.plan import loaded
 from harness.unified.model import Case
 from harness.unified.server_side.oracles import ALL, ORACLES
 from mongowire.documents.reader import read_yaml

@@ -18,8 +18,8 @@ from harness.authoring.swarm.drawing import draw
 from harness.authoring.swarm.running import SwarmRunner
 from harness.authoring.swarm.session import broken_by, shrink
 from harness.authoring.swarm.work import driver_of
-from harness.running.plan import Settings
-from harness.running.result import ExitCode, ResultStatus
+from harness.planning.plan import Settings
+from harness.planning.result import ExitCode, ResultStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from click.testing import Result as Done
 
     from harness.authoring.swarm.schedule import SwarmSchedule
-    from harness.running.result import Result
+    from harness.planning.result import Result
 
 FEW = range(24)
 FALSE_ALARMS = Path(__file__).parent / "false_alarms"

@@ -8,7 +8,7 @@ import pytest
 
 from harness.sim.swarm.network import LONGEST_DELAY, DisturbedMemory, PacketDisturbance, SkewedClock, delay_of
 from harness.sim.swarm.schedule import SHAPES
-from harness.sim.world import World, run_virtual
+from harness.world.virtual import World, run_virtual
 from mongowire.system import SeededRng
 
 SERVER = ("localhost", 40001)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bson import Int64
 
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.entities import EntityMap
 from harness.unified.errors import ScenarioError
 from harness.unified.model import UNSET

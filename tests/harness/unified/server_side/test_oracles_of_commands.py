@@ -17,8 +17,8 @@ import pytest
 from bson import Binary, Int64
 
 from harness.adapters.base import ErrorReport, Feature, OperationFailed
+from harness.adapters.deployment import Topology
 from harness.unified.account import PerformedOperation
-from harness.unified.deployment import Topology
 from harness.unified.model import Operation
 from harness.unified.server_side.connection_judge import lives_of
 from harness.unified.server_side.oracles import ORACLES

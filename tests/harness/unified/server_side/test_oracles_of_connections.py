@@ -10,7 +10,7 @@ from bson import ObjectId
 from written_wire import Wire
 
 from harness.adapters.base import Feature
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.oracles import ORACLES
 from harness.unified.server_side.oracles.making import unanswered_greetings
 from harness.unified.server_side.oracles.trace import Trace, TracedClient

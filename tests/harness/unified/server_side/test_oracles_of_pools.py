@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from harness.adapters.base import Event, Feature
-from harness.unified.deployment import Topology
+from harness.adapters.deployment import Topology
 from harness.unified.server_side.oracles import ORACLES, monitors
 from harness.unified.server_side.oracles import pool_life as kinds
 from harness.unified.server_side.oracles.pool_events import DESCRIBED, TOPOLOGY_CLOSED

@@ -12,21 +12,21 @@ from scripted import ScriptedDeployment
 
 from driver.policy import backpressure
 from harness.adapters.base import Feature
+from harness.adapters.deployment import Topology
 from harness.adapters.registry import make_adapter
 from harness.deployments.embedded import embedded
-from harness.sim.world import run_virtual
-from harness.unified.deployment import Topology
 from harness.unified.loader import load
 from harness.unified.outcome import Status
 from harness.unified.requirements import skip_reason
 from harness.unified.runner import run_case
+from harness.world.virtual import run_virtual
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.sim.world import World as VirtualWorld
     from harness.unified.model import Case
     from harness.unified.outcome import CaseOutcome
+    from harness.world.virtual import World as VirtualWorld
 
 SCENARIO = """\
 description: d

@@ -1,0 +1,1 @@
+"""Which cases run, with which drivers and deployments, what is expected of them, and what they came to."""
