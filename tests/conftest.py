@@ -27,7 +27,7 @@ pytest.register_assert_rewrite("harness.testing")
 
 settings.register_profile(
     "default",
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -28,6 +28,7 @@ def _run(*arguments: str) -> str:
     return finished.stdout
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_the_report_has_a_number_for_every_question() -> None:
     report = json.loads(_run("--json"))

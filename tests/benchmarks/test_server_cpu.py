@@ -32,6 +32,7 @@ def _run(*arguments: str) -> str:
     return finished.stdout
 
 
+@in_full("measurements", "repeats at length what others show in short")
 @pytest.mark.slow
 def test_the_report_has_numbers_for_all_servers_and_every_workload() -> None:
     report = json.loads(_run("--json"))

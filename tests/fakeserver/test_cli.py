@@ -309,7 +309,7 @@ def test_a_port_that_is_taken_is_an_exit_code() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_who_has_read_the_line_may_end_the_server_at_once(number: signal.Signals) -> None:
-    for _ in range(5):
+    for _ in range(3):
         with Started(
             [sys.executable, "-m", "harness", "serve"],
             stdout=subprocess.PIPE,

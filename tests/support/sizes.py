@@ -36,7 +36,7 @@ class Size:
 SIZES: Final = {
     "answers": Size(100, 3_000, "expressions, stages and updates that are compared, place by place"),
     "arrivals": Size(3_000, 1_000_000, "arrivals at a queue whose waits are compared with the formulas"),
-    "bundled": Size(20, 100, "percent of the bundled files that PyMongo runs, with threads and without"),
+    "bundled": Size(10, 100, "percent of the bundled files that PyMongo runs, with threads and without"),
     "chaos": Size(4, 60, "seconds in which servers die under clients: 8 of them, at full size 50"),
     "clients": Size(
         1, 3, "deployments that a program of a released driver meets: they take turns, or each does"
@@ -59,9 +59,9 @@ SIZES: Final = {
     "pages": Size(2, 4, "ways to read a page that axe sees: light on a desk, dark on a phone, the others"),
     "paths": Size(1, 3, "topologies on which the path of a command is compared with a walk of all stages"),
     "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),
-    "public": Size(5, 100, "percent of the public cases that PyMongo, and old editions and servers, run"),
+    "public": Size(3, 100, "percent of the public cases that PyMongo, and old editions and servers, run"),
     "reference": Size(
-        33, 100, "percent of the public cases that the reference driver runs: of its own subjects it runs all"
+        20, 100, "percent of the public cases that the reference driver runs: of its own subjects it runs all"
     ),
     "seeds": Size(10, 1_000, "schedules of the swarm"),
     "stalls": Size(2_000, 20_000, "elements of a large request; all requests from 20000 on, a sample below"),
