@@ -203,6 +203,19 @@ def _negated(clause: Clause) -> Clause | None:
     return None
 
 
+def excludes_null(clause: Clause) -> bool:
+    """Return whether a condition is that nothing is null, which holds of an empty array on the way, too.
+
+    The key of that is null or none at all, so an index with arrays on the way does not know such a match.
+    """
+    negated = _negated(clause)
+    if negated is None:
+        return False
+    if negated.name == "$in":
+        return isinstance(negated.value, list) and None in negated.value
+    return negated.value is None
+
+
 def excludes_missing(clause: Clause) -> bool:
     """Return whether a document without the field never fulfils a condition."""
     name, value = clause.name, clause.value

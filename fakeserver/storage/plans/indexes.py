@@ -122,6 +122,10 @@ class OrderedIndex:
         """Whether an array has led to a key."""
         return bool(self.arrays)
 
+    def meets_array(self, path: str) -> bool:
+        """Return whether an array stood on the way to the keys of a field."""
+        return any(path == each or path.startswith(f"{each}.") for each in self.arrays)
+
     def note(self, document: Document) -> None:
         """Take notice of the arrays on the way to a document's keys."""
         met = self.maker.arrays(document)

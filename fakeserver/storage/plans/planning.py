@@ -40,6 +40,7 @@ from fakeserver.storage.plans.bounds import (
     clauses,
     conjuncts,
     excludes_missing,
+    excludes_null,
     fit,
     implied,
     intervals,
@@ -235,7 +236,14 @@ def _plan(
     if pin is None or not strings or (wanted.sort and not compound):
         pin = None
         prepare(index)
-    bounds, used = _bounds(index, wanted.conditions, strings=strings, same=same)
+    conditions = [
+        each for each in wanted.conditions if not (excludes_null(each) and index.meets_array(each.path))
+    ]
+    if len(conditions) < len(wanted.conditions) and not forced:
+        relevant = [each for each in relevant if each in conditions]
+        if not ((relevant or may_sort) and holds_all(index.spec, conditions)):
+            return None
+    bounds, used = _bounds(index, conditions, strings=strings, same=same)
     plan = replace(_with_direction(index, wanted, bounds), used=used)
     if pin is not None:
         return replace(plan, pin=pin.value)

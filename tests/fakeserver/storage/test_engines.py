@@ -239,6 +239,18 @@ def in_any_order(found: Any) -> Any:
     return sorted(map(repr, found)) if isinstance(found, list) else found
 
 
+@pytest.mark.parametrize("condition", [{"$ne": None}, {"$nin": [None, 1]}, {"$not": {"$gte": None}}])
+@pytest.mark.parametrize("index", [IndexSpec("y.z", {"y.z": 1}), IndexSpec("y.z", {"y.z": 1}, sparse=True)])
+def test_what_excludes_null_finds_an_empty_array_on_the_way_with_an_index_too(
+    index: IndexSpec, condition: dict[str, Any]
+) -> None:
+    engine = MemoryEngine()
+    engine.create_index(NS, index)
+    for document in ({"_id": 1, "y": []}, {"_id": 2, "y": {"z": 2}}, {"_id": 3, "y": {}}):
+        engine.insert(NS, document)
+    assert [each["_id"] for each in engine.find(NS, Query({"y.z": condition}))] == [1, 2]
+
+
 @pytest.mark.slow
 @given(st.lists(ODD_DOCUMENTS, max_size=5), st.lists(ODD_OPERATIONS, max_size=4), ODD_QUERIES)
 def test_indexes_change_nothing_that_is_found_but_its_order(
