@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -169,4 +169,7 @@ def browser() -> Iterator[Page]:
     try:
         yield Page(chromium)
     finally:
+        # Debian's program is a script that starts the browser: `quit` ends the script alone.
+        with suppress(WebDriverException):
+            chromium.execute_cdp_cmd("Browser.close", {})
         chromium.quit()
