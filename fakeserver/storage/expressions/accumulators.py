@@ -1,4 +1,16 @@
-"""Accumulators of `$group`, `$bucketAuto` and `$setWindowFields`: one value from those of many documents."""
+"""Accumulators of `$group`, `$bucketAuto` and `$setWindowFields`: one value from those of many documents.
+
+A stage compiles each field once. For each group it calls `source` for the frame of each document, in their
+order, and hands all values to `summarize` at once; a window calls `summarize` for each of its positions. So
+nothing is kept between two documents, at the price of holding the values of a group.
+
+Missing values differ by operator. `$sum`, `$avg` and the deviations pass over whatever is no number. `$min`
+and `$max` pass over null and missing. `$push` and `$addToSet` leave out what is missing and keep null.
+`$first` and `$last` take the first and last document, whose missing value is null.
+
+The codes of a field that is no accumulator are those of `compile_field`; 15952 is an unknown operator, or
+one that the release does not have. `$push` and its kin are refused beyond 100 MB (146).
+"""
 
 from __future__ import annotations
 
@@ -44,6 +56,9 @@ class Accumulator(NamedTuple):
 
     `summarize` takes the values of the documents in order and the variables of the first one, None where
     there is no document.
+
+    Only `n` and `initArgs` are evaluated with the variables of the first one, once for a group. What `source`
+    returns may be `MISSING`.
     """
 
     source: Evaluate
@@ -64,6 +79,7 @@ def compile_accumulator(operator: str, argument: Any, scope: Scope) -> Accumulat
     if operator == "$count":
         if argument != {}:
             raise CommandError(ErrorCode.TYPE_MISMATCH, "$count takes no arguments, i.e. $count:{}")
+        # Ones that are summed, so that a count has the type of a sum: int, or long beyond it.
         return Accumulator(lambda _frame: 1, lambda values, _first: total(values))
     if operator == "$accumulator":
         return Accumulator(*scripted.compile_accumulator(argument, scope, compile_expression))
@@ -93,6 +109,7 @@ def compile_field(name: str, spec: Any, scope: Scope) -> Accumulator:
     if len(spec) != 1:
         raise CommandError(40238, f"The field '{name}' must specify one accumulator")
     operator, argument = next(iter(spec.items()))
+    # Not even an array of one: unlike an expression, an accumulator takes no list of operands.
     if isinstance(argument, list) and operator not in _OF_OBJECTS:
         raise CommandError(40237, f"The {operator} accumulator is a unary operator")
     return compile_accumulator(operator, argument, scope)
@@ -102,6 +119,11 @@ def compile_field(name: str, spec: Any, scope: Scope) -> Accumulator:
 
 
 def _counted(operator: str, argument: Any, scope: Scope) -> Accumulator:
+    """Return `$firstN`, `$lastN`, `$minN` or `$maxN`.
+
+    `n` is an expression of the first document, checked when a group is summarized: 5787902 for no number,
+    5787903 for no 32-bit integer, 5787908 for less than one.
+    """
     if not is_object(argument):
         raise _no_object(_NOT_AN_OBJECT[operator], operator, argument)
     for key in argument:
@@ -156,6 +178,7 @@ def _picked(operator: str, argument: Any, scope: Scope) -> Accumulator:
     check_sort(sort)
     output = compile_expression(argument["output"], scope)
     count = compile_expression(argument["n"], scope) if several else None
+    # What is sorted holds the document beside the value, so the fields of the order are one level down.
     within = {f"document.{name}": direction for name, direction in sort.items()}
 
     def source(frame: Frame) -> Any:
@@ -164,6 +187,7 @@ def _picked(operator: str, argument: Any, scope: Scope) -> Accumulator:
     def summarize(values: Values, first: Frame | None) -> Any:
         found = [each["value"] for each in sort_documents(list(values), within, scope.fold)]
         if count is None:
+            # A group without documents, as of an empty window, has no first one: null.
             return (found[0] if operator == "$top" else found[-1]) if found else None
         number = _number(count(scope.frame({}) if first is None else first))
         return found[:number] if operator == "$topN" else found[-number:]
@@ -191,10 +215,12 @@ def _mean(values: Values) -> Any:
 
 
 def _present(values: Values) -> list[Any]:
+    """Return the values without missing ones; nulls stay."""
     return [value for value in values if value is not MISSING]
 
 
 def _ordered(values: Values, fold: Any) -> list[Any]:
+    """Return values in the order of BSON types, without nulls; sorted by place, as values do not compare."""
     found = [value for value in values if value is not None]
     keys = [order(value, fold) for value in paced(found)]
     return [found[index] for index in sorted_at_leisure(list(range(len(found))), keys.__getitem__)]
@@ -211,6 +237,11 @@ def _bounded(operator: str, values: Values) -> list[Any]:
 
 
 def _concatenated(operator: str, values: Values) -> list[Any]:
+    """Return the elements of all arrays.
+
+    All values are checked before any is joined: an array that is too large in front of a wrong value is 14,
+    and not 146.
+    """
     budget, found = Budget(too_much(operator)), []
     arrays = _present(values)
     for value in paced(arrays):
@@ -240,6 +271,7 @@ _ACCUMULATORS: Final[dict[str, Callable[[Values, Any], Any]]] = {
     "$last": lambda values, _fold: null_if_missing(values[-1]) if values else None,
     "$push": lambda values, _fold: _bounded("$push", values),
     "$addToSet": lambda values, fold: _bounded("$addToSet", unique(_present(values), fold)),
+    # The null at the end changes nothing, and keeps a single value from being read as a list of operands.
     "$mergeObjects": lambda values, _fold: merge_objects(*_present(values), None),
     "$stdDevPop": lambda values, _fold: deviation(values, sample=False),
     "$stdDevSamp": lambda values, _fold: deviation(values, sample=True),

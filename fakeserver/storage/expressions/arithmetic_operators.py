@@ -1,4 +1,17 @@
-"""Arithmetic and accumulating expression operators."""
+"""Arithmetic and accumulating expression operators.
+
+Results have the widest type of the operands: int, long, double, decimal. An integer that needs more room
+than an int becomes a long, and a double beyond a long (`_arithmetic`); `$abs`, `$round` and `$trunc` refuse
+instead. `$divide` makes doubles of integers. Functions of real numbers make doubles, of a decimal decimals
+of 34 digits (`decimal_functions`, here `exactly`).
+
+A bool is an int in Python and no number in BSON: types are asked of `is_number` and `type_name`, never of
+`isinstance(value, int)`. Python raises where C returns an infinity or NaN (`math.exp(1000)`, `math.fmod` of
+infinities); each of these places is caught.
+
+`total`, `average`, `extreme` and `deviation` are shared with accumulators and window functions. They pass
+over values that are no numbers, where the operators above refuse them.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +51,7 @@ _EXACT: Final = 6400
 """Digits that are enough for the largest decimal with as many places as may be asked for."""
 _EVERY_DIGIT: Final = decimal.Context(prec=12_500, Emax=999_999, Emin=-999_999, traps=[])
 """Calculates with as many digits as the quotient of any two decimals may have."""
+# The places that `$round` and `$trunc` take, both ends included; others are refused with 51083.
 _LEAST_PLACE: Final = -20
 _MOST_PLACE: Final = 100
 
@@ -52,6 +66,11 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _arithmetic(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Return a sum, a difference, a product or a power; of integers beyond a long as a double.
+
+    An overflow never wraps around and is no error: `combine` says so by OverflowError, and doubles take
+    over.
+    """
     try:
         return combine(calculate, left, right)
     except OverflowError:
@@ -61,8 +80,11 @@ def _arithmetic(calculate: Callable[[Any, Any], Any], left: Any, right: Any) -> 
 @function("$add", 0, None)
 def add(*values: Any) -> Any:
     """Return a sum, of which one part may be a date. Raises `CommandError` for what cannot be added."""
+    # An int, so that the sum of nothing and the sum of ints are ints.
     total: Any = 0
     date: Date | None = None
+    # All operands are checked before any is added: `{$add: [1, "text", null]}` is an error, and `{$add: [1,
+    # null, "text"]}` is null.
     if not all_there(values, _check_summand):
         return None
     for value in paced(values):
@@ -87,6 +109,7 @@ def _moved(name: str, date: Date, distance: Any, sign: int = 1) -> Date:
     try:
         number = exact(distance)
         if isinstance(number, float):
+            # Halves of a double go away from zero.
             number = math.copysign(math.floor(abs(number) + 0.5), number)
         elif isinstance(number, decimal.Decimal):
             number = number.to_integral_value(rounding=decimal.ROUND_HALF_EVEN)
@@ -99,6 +122,7 @@ def _moved(name: str, date: Date, distance: Any, sign: int = 1) -> Date:
 @null_in
 def subtract(left: Any, right: Any) -> Any:
     """Return a difference: of dates in milliseconds. Raises `CommandError`."""
+    # A date less a date is a long of milliseconds, less a number a date; a number less a date is refused.
     if is_date(left):
         if is_date(right):
             try:
@@ -155,13 +179,18 @@ def _mod(left: Any, right: Any) -> Any:
         kinds = f"{type_name(left)} and {type_name(right)}"
         raise CommandError(16611, f"$mod only supports numeric types, not {kinds}")
     if exact(right) == 0:
+        # A server has a code of its own for decimals.
         decimal_too = isinstance(left, Decimal128) or isinstance(right, Decimal128)
         raise CommandError(5733415 if decimal_too else 16610, "can't $mod by zero")
     return combine(remainder, left, right)
 
 
 def remainder(left: Any, right: Any) -> Any:
-    """Return the remainder with the sign of the dividend, as C does."""
+    """Return the remainder with the sign of the dividend, as C does.
+
+    Python's own `%` has the sign of the divisor. Integers stay integers, as a double would lose the last
+    digits of a long; the quotient of two decimals may need thousands of digits. Raises ZeroDivisionError.
+    """
     if isinstance(left, float):
         return math.fmod(left, right) if math.isfinite(left) else math.nan
     if isinstance(left, decimal.Decimal):
@@ -174,7 +203,8 @@ def remainder(left: Any, right: Any) -> Any:
 @null_in
 def _abs(value: Any) -> Any:
     _number("$abs", value)
-    if value == INT64_MIN:
+    # The one long whose absolute value is none.
+    if value == INT64_MIN and isinstance(value, int):
         raise CommandError(28680, "can't take $abs of long long min")
     if isinstance(value, Decimal128):
         return Decimal128(value.to_decimal().copy_abs())
@@ -182,6 +212,8 @@ def _abs(value: Any) -> Any:
 
 
 def _rounding(name: str, mode: str, through: Callable[[float], int]) -> None:
+    """Enter `$ceil` or `$floor`, which keep the type: a double stays one, with the sign of its zero."""
+
     @function(name)
     @null_in
     def _round(value: Any) -> Any:
@@ -201,6 +233,12 @@ _rounding("$floor", decimal.ROUND_FLOOR, math.floor)
 
 
 def _to_place(name: str, mode: str) -> None:
+    """Enter `$round` or `$trunc`, whose second operand is the number of places, by default 0.
+
+    `$round` goes to the even neighbour from halfway. A double counts with its exact binary fraction, so 2.675
+    lies below halfway.
+    """
+
     @function(name, 1, 2)
     @null_in
     def _round(value: Any, digits_wanted: Any = 0) -> Any:
@@ -218,6 +256,7 @@ def _to_place(name: str, mode: str) -> None:
             return Decimal128(DECIMAL128.create_decimal(rounded))
         if isinstance(value, float):
             return float(rounded)
+        # A place before the point may round a long up beyond itself.
         if not INT64_MIN <= rounded <= INT64_MAX:
             message = f"invalid conversion from Decimal128 result in {name} resulting from arguments"
             raise CommandError(51080, f"{message}: [{show(value)}, {digits}]")
@@ -230,6 +269,7 @@ def _place(name: str, digits_wanted: Any) -> int:
         raise CommandError(16004, f"can't convert from BSON type {type_name(digits_wanted)} to long")
     if isinstance(digits_wanted, float) and not INT64_MIN <= digits_wanted < INT64_MAX:
         raise CommandError(31109, f"Can't coerce out of range value {show(digits_wanted)} to long")
+    # In a server's order: no number, beyond a long, no whole number, too many places.
     digits = whole(digits_wanted)
     if digits is None:
         raise CommandError(51082, f"precision argument to  {name} must be a integral value")
@@ -322,6 +362,7 @@ def _pow(base: Any, exponent: Any) -> Any:
         return exactly.rounded(exactly.power(to_decimal(base), to_decimal(exponent)))
     if isinstance(base, int) and isinstance(exponent, int):
         if base in (-1, 0, 1):  # the same for all odd exponents, and for all even ones but 0
+            # So a negative exponent needs no fraction, and a huge one no time.
             power = 2 - exponent % 2 if exponent else 0
             return like(int(base) ** power, base, exponent)
         if 0 <= exponent < _BITS:
@@ -330,7 +371,7 @@ def _pow(base: Any, exponent: Any) -> Any:
 
 
 _BITS: Final = 64
-"""The least exponent with which no integer but those of `_small_power` has a power that is a long."""
+"""The least exponent with which no integer but -1, 0 and 1 has a power that is a long."""
 
 
 def _real_power(base: float, exponent: float) -> float:
@@ -348,7 +389,11 @@ def _not(value: Any) -> bool:
 
 
 def spread(values: Sequence[Any]) -> list[Any]:
-    """Return what an accumulator sees as an expression: a single array stands for its elements."""
+    """Return what an accumulator sees as an expression: a single array stands for its elements.
+
+    As the manual has it: one operand that is an array is traversed. Of several operands an array is one
+    value, and no number.
+    """
     return values[0] if len(values) == 1 and isinstance(values[0], list) else list(values)
 
 
@@ -379,6 +424,7 @@ def extreme(values: Sequence[Any], sign: int, fold: Any = None) -> Any:
     if not found:
         return None
     chosen = max if sign > 0 else min
+    # Each key is made once; of equal values the first one is the answer.
     keys = [order_at_leisure(value, fold) for value in paced(found)]
     return found[keys.index(chosen(keys))]
 
@@ -397,6 +443,7 @@ def deviation(values: Sequence[Any], *, sample: bool) -> float | None:
             if delta != 0:
                 mean += delta / count
                 squares += delta * (number - mean)
+    # One number has no deviation as a sample: null. As a population it is 0.
     counted = count - 1 if sample else count
     if counted <= 0:
         return None
@@ -412,6 +459,8 @@ function("$stdDevSamp", 0, None)(lambda *values: deviation(spread(values), sampl
 
 
 def _bitwise(name: str, calculate: Callable[[int, int], int], start: int) -> None:
+    """Enter an operator of ints and longs; `start` is its result without operands, and changes no other."""
+
     @function(name, 0, None)
     def _call(*values: Any) -> Any:
         found = start
@@ -437,6 +486,7 @@ _bitwise("$bitXor", operator.xor, 0)
 @function("$bitNot")
 @null_in
 def _bit_not(value: Any) -> Any:
+    # What is no number has the code 28765, a double or a decimal 14.
     _check_integer("$bitNot", _number("$bitNot", value))
     return like(~int(value), value)
 
@@ -487,6 +537,7 @@ def _enter(
     def _calculate(value: Any) -> Any:
         if not is_number(value):
             raise CommandError(_NOT_A_NUMBER, f"{name} only supports numeric types, not {type_name(value)}")
+        # NaN is within no bounds, and refused by none: it comes back in its own type.
         if is_nan(value):
             return value
         if bounds is not None:

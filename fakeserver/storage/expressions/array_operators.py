@@ -1,4 +1,15 @@
-"""Array and object expression operators."""
+"""Array and object expression operators.
+
+Where an array is wanted, most operators answer null for null or missing, and refuse anything else by an
+error of their own. Those that refuse null too are `$size`, `$range`, `$firstN` and its kin, `$setEquals`,
+`$setIsSubset`, `$anyElementTrue` and `$allElementsTrue`; `$isArray` refuses nothing.
+
+Positions and counts may be numbers of any type that are whole and fit into 32 bits. Objects and arrays are
+never changed in place: they may be those of a stored document, which others read.
+
+Operators that make arrays check the size before they make them (146 beyond 100 MB), and loop through
+`paced` or `interruptible`, so that other requests have their turns.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +85,7 @@ def _element_at(array: Any, index: Any) -> Any:
     if position is None or not -(2**31) <= position < 2**31:
         shown = f"representable as a 32-bit integer: {show(index)}"
         raise CommandError(28691, f"$arrayElemAt's second argument must be {shown}")
+    # Negative positions count from the end. Beyond either end there is nothing: missing, not null.
     position += len(items) if position < 0 else 0
     return items[position] if 0 <= position < len(items) else MISSING
 
@@ -99,6 +111,7 @@ def _slice(array: Any, *bounds: Any) -> Any:
     if len(bounds) == 1:
         return slice_of(items, [second])
     third = _bound("Third", 28727, bounds[1])
+    # The count of three operands is positive; the one of two may be negative, or zero.
     if third <= 0:
         raise CommandError(28729, f"Third argument to $slice must be positive: {show(bounds[1])}")
     return slice_of(items, [second, third])
@@ -112,15 +125,20 @@ def _bound(which: str, code: int, value: Any) -> int:
     number = whole(value)
     if number is None or not -(2**31) <= number < 2**31:
         message = f"{which} argument to $slice can't be represented as a 32-bit integer: {show(value)}"
+        # The code after that of another type, as in `_limit` below.
         raise CommandError(code + 1, message)
     return number
 
 
 def slice_of(items: list[Any], bounds: list[int]) -> list[Any]:
-    """Return a part of an array: the first n, the last n (negative), or n from a position."""
+    """Return a part of an array: the first n, the last n (negative), or n from a position.
+
+    A position beyond the start counts as the start; beyond the end nothing is left.
+    """
     if len(bounds) == 1:
         return items[: bounds[0]] if bounds[0] >= 0 else items[bounds[0] :]
     start, count = bounds
+    # Python would take a start that is still negative from the end again.
     start = max(start + len(items), 0) if start < 0 else start
     return items[start : start + count]
 
@@ -134,6 +152,7 @@ def _check_concatenated(array: Any) -> None:
 def _concat_arrays(*arrays: Any) -> Any:
     if not all_there(arrays, _check_concatenated):
         return None
+    # Before any is joined: in a `$reduce` the arrays may double with each step.
     check_length("$concatArrays", sum(map(len, arrays)))
     items: list[Any] = []
     for array in paced(arrays):
@@ -148,6 +167,7 @@ def _reverse(array: Any) -> Any:
 
 
 def _check_constant_array(operands: Mapping[int, Any]) -> bool:
+    """Refuse a constant that is no array, with another code than at run time; say whether it is null."""
     array = operands[0]
     if array is VARIES:
         return False
@@ -169,6 +189,7 @@ def _index_of(
         raise CommandError(
             40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}"
         )
+    # Equal means equal to a query: 1, 1.0 and a decimal 1 are the same, as are strings by collation.
     key = key_of(value, fold)
     first = search_index("$indexOfArray", "starting index", start, _INDEX_OF_ARRAY)
     last = min(search_index("$indexOfArray", "ending index", end, _INDEX_OF_ARRAY), len(array))
@@ -195,10 +216,13 @@ def search_index(name: str, what: str, value: Any, codes: tuple[int, int] = (400
 @function("$range", 2, 3)
 def _range(*limits: Any) -> list[int]:
     names = ("starting", "ending", "step")
+    # Each limit has two codes: 34443, 34445 and 34447 for what is no number, and the next one for a number
+    # that is no 32-bit integer.
     numbers = [_limit(name, 34443 + 2 * n, limits[n]) for n, name in enumerate(names[: len(limits)])]
     if numbers[2:] == [0]:
         raise CommandError(34449, "$range requires a non-zero step value")
     wanted = range(*numbers)
+    # A range is known without being made, so a huge one is refused at no cost.
     check_array("$range", _ARRAY_BYTES + VALUE_BYTES * len(wanted))
     made: list[int] = []
     for start in interruptible(range(0, len(wanted), _AT_ONCE)):
@@ -207,6 +231,7 @@ def _range(*limits: Any) -> list[int]:
 
 
 _AT_ONCE: Final = 100_000
+"""Numbers that are made between two yield points."""
 _ARRAY_BYTES: Final = 24
 """Bytes that a server counts for an array itself."""
 
@@ -239,6 +264,7 @@ def _zip(parts: dict[str, Any]) -> Any:
         raise CommandError(34461, f"inputs must be an array of expressions, found {type_name(inputs)}")
     if not inputs:
         raise CommandError(34465, "$zip requires at least one input array")
+    # Before the check for arrays: one null makes null, whatever stands beside it.
     if any(nullish(each) for each in inputs):
         return None
     for each in inputs:
@@ -250,6 +276,7 @@ def _zip(parts: dict[str, Any]) -> Any:
     if not longest:
         return [list(row) for row in interruptible(zip(*inputs, strict=False))]
     defaults = parts.get("defaults") or [None] * len(inputs)
+    # A null element stays; only what is not there is replaced.
     rows = zip_longest(*inputs, fillvalue=MISSING)
     return [
         [default if item is MISSING else item for item, default in zip(row, defaults, strict=True)]
@@ -276,7 +303,11 @@ _SORT_ARRAY: Final = NamedArguments(2942500, 2942501, {"input": 2942502, "sortBy
 
 
 def _literal_order(parts: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with `sortBy` as it stands, for it is no expression. Raises `CommandError`."""
+    """Return the arguments with `sortBy` as it stands, for it is no expression. Raises `CommandError`.
+
+    A direction is 1 or -1 in any type of number; an object orders documents by fields, a number whole
+    values.
+    """
     by = parts["sortBy"]
     if is_object(by):
         if not by or any(whole(direction) not in (1, -1) for direction in by.values()):
@@ -310,6 +341,7 @@ def _array_to_object(array: Any) -> dict[str, Any]:
         return {}
     if not is_object(array[0]) and not isinstance(array[0], list):
         raise CommandError(40398, f"Unrecognised input type format for $arrayToObject: {type_name(array[0])}")
+    # The first element decides for all. Of equal keys the last one counts, at the place of the first.
     pair = _key_and_value if is_object(array[0]) else _pair
     return dict(map(pair, paced(array)))
 
@@ -374,16 +406,18 @@ def _object_to_array(value: Any) -> list[dict[str, Any]]:
 
 @function("$mergeObjects", 0, None)
 def merge_objects(*values: Any) -> dict[str, Any]:
-    """Return the fields of all documents, the last one winning; null and missing count as none."""
+    """Return the fields of all documents, the last one winning; null and missing count as none.
+
+    A single operand that is an array stands for its elements. Raises `CommandError` 40400 for another
+    value.
+    """
     merged: dict[str, Any] = {}
     for value in interruptible(values[0] if len(values) == 1 and isinstance(values[0], list) else values):
         if nullish(value):
             continue
         if not is_object(value):
-            raise CommandError(
-                40400,
-                f"$mergeObjects requires object inputs, but input {value} is of type {type_name(value)}",
-            )
+            found = f"{show(value)} is of type {type_name(value)}"
+            raise CommandError(40400, f"$mergeObjects requires object inputs, but input {found}")
         merged.update(value)
     return merged
 
@@ -414,6 +448,7 @@ def _n_of(name: str, take: Callable[[list[Any], int, Fold | None], list[Any]]) -
 
 
 def _without_nulls(items: list[Any]) -> list[Any]:
+    """Return what `$minN` and `$maxN` compare; `$firstN` and `$lastN` count nulls as elements."""
     return [item for item in paced(items) if not nullish(item)]
 
 
@@ -427,7 +462,10 @@ _n_of("$maxN", lambda items, count, fold: sort_values(_without_nulls(items), -1,
 
 
 def key_of(value: Any, fold: Fold | None) -> Any:
-    """Return what two values share that are equal, their texts as `fold` sees them."""
+    """Return what two values share that are equal, their texts as `fold` sees them.
+
+    One set has one collation: keys of different ones must not be compared.
+    """
     return identity_at_leisure(value, fold)
 
 
@@ -463,6 +501,7 @@ def _check_set(name: str, code: int, array: Any) -> None:
 def _set_union(*arrays: Any, fold: Fold | None = None) -> Any:
     if not all_there(arrays, lambda array: _check_set("$setUnion", 17043, array)):
         return None
+    # Of equal values that of the first array is kept: later updates replace, so arrays go in from the last.
     merged: dict[Any, Any] = {}
     for each in interruptible(reversed(_sets("$setUnion", (17043,), arrays, fold))):
         merged.update(each)
@@ -475,6 +514,8 @@ def _set_intersection(*arrays: Any, fold: Fold | None = None) -> Any:
         return None
     first, *rest = _sets("$setIntersection", (17047,), arrays, fold) or [{}]
     common = [item for key, item in paced(first.items()) if all(key in each for each in paced(rest))]
+    # Union and intersection are sorted here, since their order is a server's own choice and must repeat; a
+    # difference keeps the order of its first operand.
     return sort_values(common, 1, fold)
 
 

@@ -1,4 +1,15 @@
-"""Values in another type, as `$convert` makes them."""
+"""Values in another type, as `$convert` makes them.
+
+`convert` decides by the types of both ends: binary data first, then integers in another base, then the
+table `CONVERSIONS` by the target. `type_operators` reads the arguments; null and missing never come here.
+
+What cannot be converted is 241 (ConversionFailure), which `onError` catches. Any other code says that the
+arguments of `$convert` are wrong, and is never caught.
+
+A number keeps its value or fails, and nothing wraps around; only a fraction is cut off on the way to an
+integer. A bool is an int in Python, so it is asked for before the numbers are. Texts are read as C reads
+them, where Python is laxer: no spaces around, no underscores between digits.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +75,10 @@ def _bytes(value: Any) -> bytes:
 
 
 def made(data: bytes, subtype: int) -> Any:
-    """Return binary data as it is decoded from BSON."""
+    """Return binary data as it is decoded from BSON.
+
+    Of subtype 0 the library makes bytes, and those compare unequal to a `Binary`.
+    """
     return data if subtype == 0 else Binary(data, subtype)
 
 
@@ -106,6 +120,8 @@ def to_text(value: Any, format_name: str) -> str:
         text = _WRITERS[format_name](data)
     except UnicodeDecodeError:
         raise _textless(value, "UTF-8 string") from None
+    # Text of UTF-8 is the text itself, and too long as any other; other formats grow it, which is a failed
+    # conversion.
     if len(text) >= MAX_USER_BYTES or len(data) >= MAX_USER_BYTES:
         if format_name == "utf8":
             raise CommandError(_TEXT_TOO_LARGE, "String exceeds 16MB in $convert")
@@ -188,6 +204,7 @@ _READERS: Final[dict[str, Callable[[str], bytes]]] = {
 _ORDERS: Final = {"little": "<", "big": ">"}
 BYTE_ORDERS: Final = frozenset(_ORDERS)
 _READ: Final = {"int": "bhi", "long": "bhiq", "double": "fd"}
+"""For each type the formats of `struct` by rising size: the number of bytes chooses one."""
 _WRITTEN: Final = {"int": "i", "long": "q", "double": "d"}
 
 
@@ -229,6 +246,7 @@ def to_array(value: Any, byte_order: str) -> list[Any]:
     if kind == _FLOAT32 and len(rest) % 4 == 0:
         return list(struct.unpack(f"{_ORDERS[byte_order]}{len(rest) // 4}f", rest))
     if kind == _PACKED_BIT:
+        # The first element is the highest bit of the first byte.
         bits = [bool(byte >> shift & 1) for byte in paced(rest) for shift in range(_BITS - 1, -1, -1)]
         return bits[: len(bits) - padding]
     raise _failed("Invalid data in a bindata vector")
@@ -236,6 +254,7 @@ def to_array(value: Any, byte_order: str) -> list[Any]:
 
 def of_array(items: list[Any], byte_order: str) -> Binary:
     """Return an array of numbers or booleans as a vector: bits, bytes or floats, whichever is enough."""
+    # The widest element decides for all; an empty array is a vector of no bits.
     kind = max((_element_kind(item) for item in paced(items)), key=_WIDTHS.index, default=_PACKED_BIT)
     if kind == _PACKED_BIT:
         bits = [truthy(item) for item in items]
@@ -257,6 +276,10 @@ _WIDTHS: Final = (_PACKED_BIT, _INT8, _FLOAT32)
 
 
 def _element_kind(item: Any) -> int:
+    """Return the least kind of vector that holds an element. Raises `CommandError` 241 for what fits none.
+
+    A double that is a small whole number is a byte, an int beyond a byte is refused and never a float.
+    """
     kind = type_name(item)
     if kind == "bool" or (kind == "int" and item in (0, 1)):
         return _PACKED_BIT
@@ -323,6 +346,10 @@ def _check_no_hexadecimal(text: str) -> None:
 
 
 def _to_integer(value: Any, target: str, least: int, most: int) -> int:
+    """Return a bool, a date, a text or a number as an integer between two bounds. Raises `CommandError` 241.
+
+    A date is its milliseconds, and too long for an int. A text is digits with a sign, nothing else.
+    """
     if isinstance(value, bool):
         return int(value)
     if is_date(value) and target == "long":
@@ -334,6 +361,7 @@ def _to_integer(value: Any, target: str, least: int, most: int) -> int:
                 value,
                 "Did not consume whole string." if _INTEGER.match(value) else "Did not consume any digits",
             )
+        # A text of any length is measured before it is read: Python refuses to read thousands of digits.
         digits = value.lstrip("+-0") or "0"
         number = int(digits) * (-1 if value[0] == "-" else 1) if len(digits) < _MOST_DIGITS else most + 1
         if not least <= number <= most:
@@ -363,6 +391,10 @@ _REAL: Final = re.compile(
 
 
 def _to_double(value: Any) -> float:
+    """Return a value as a double. Raises `CommandError` 241 beyond the range of doubles.
+
+    Infinity comes of an infinity alone, and zero of a zero: what is rounded to one of them is out of range.
+    """
     if is_date(value):
         return float(milliseconds(value))
     if type(value) is not str and not isinstance(value, bool) and not is_number(value):
@@ -453,6 +485,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        # The fewest digits that make the same double again; a whole number has no point.
         return repr(value).removesuffix(".0")
     if type(value) is str or isinstance(value, int | Decimal128 | ObjectId):
         return str(value)
@@ -468,6 +501,8 @@ def _to_date(value: Any) -> Any:
         return date_of(value.time * 1000)
     if type(value) is str:
         return calendar.parse(value, None, None)
+    # A server makes dates of longs, doubles and decimals, and of no int, whose milliseconds end after 25
+    # days.
     if not is_number(value) or type_name(value) == "int":
         raise _unsupported(value, "date")
     return date_of(_to_integer(value, "long", INT64_MIN, INT64_MAX))
@@ -552,6 +587,7 @@ def _with_base(value: Any, target: str, base: int) -> Any:
             raise _failed(
                 "Base conversion is not supported for non-integers in $convert with no onError value: "
             )
+        # `whole` bounds what it returns to a long; a number beyond is told by that.
         if number != exact(value):
             raise _failed(
                 "Magnitude of the number provided for base conversion is too large in $convert with no"

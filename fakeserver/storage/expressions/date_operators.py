@@ -1,4 +1,17 @@
-"""Expression operators on dates: their parts, arithmetic in units, to text and from it."""
+"""Expression operators on dates: their parts, arithmetic in units, to text and from it.
+
+A date is a number of milliseconds since 1970 in 64 bits, so its year may have nine digits. Python's
+`datetime` ends with the year 9999: dates beyond are folded by whole cycles of 400 years, in which the
+calendar repeats, and the cycles are added to the result again (`values.dates`). `values.calendar` has the
+arithmetic; this module has the arguments, their checks and codes.
+
+Where a date is wanted, an ObjectId and a timestamp are dates too. A time zone is an Olson name or an
+offset; where none is given it is UTC, and where it is null the result is null.
+
+All operators take named arguments through `_operator`. One that leads nowhere counts as null there, unlike
+one that is not given. Where an optimizer runs, what is wrong with a constant argument is refused before the
+first document (`_settle`, `_CHECKED`).
+"""
 
 from __future__ import annotations
 
@@ -36,6 +49,7 @@ def to_date(value: Any, code: int = _NOT_A_DATE) -> Date:
     if isinstance(value, dt.datetime | DatetimeMS):
         return value
     if isinstance(value, Timestamp):
+        # BSON decodes dates as naive ones in UTC; a timestamp's must compare with these.
         return value.as_datetime().replace(tzinfo=None)
     if isinstance(value, ObjectId):
         return date_of_id(value)
@@ -74,6 +88,9 @@ def _names(
 _ARITHMETIC: Final = _names(
     dict.fromkeys(("startDate", "unit", "amount"), 5166402), ("timezone",), 5166400, 5166401
 )
+# By operator: the code for each argument that is missing, those that may be missing, the code for an
+# argument without names, and the code for an unknown name. `$dateAdd` has one code for all that are
+# missing.
 _ARGUMENTS: Final[Mapping[str, NamedArguments]] = {
     "$dateAdd": _ARITHMETIC,
     "$dateSubtract": _ARITHMETIC,
@@ -131,7 +148,10 @@ _NULL_WITHOUT_ZONE: Final = frozenset({
 
 
 def _settle(name: str, operands: Mapping[str, Any]) -> bool:
-    """Check what is the same for all documents; return whether it makes the operator null."""
+    """Check what is the same for all documents; return whether it makes the operator null.
+
+    The first argument in a server's order decides: null ends the checks of those behind it.
+    """
     for argument, check in _CHECKED.items():
         value = operands.get(argument, VARIES)
         if value is VARIES:
@@ -154,16 +174,23 @@ _PARTS: Final[Mapping[str, Callable[[dt.datetime], Any]]] = {
     "$second": lambda shown: shown.second,
     "$millisecond": lambda shown: shown.microsecond // 1000,
     "$dayOfYear": lambda shown: shown.timetuple().tm_yday,
+    # 1 is Sunday here and Monday in ISO weeks.
     "$dayOfWeek": lambda shown: shown.isoweekday() % 7 + 1,
     "$week": calendar.week,
     "$isoDayOfWeek": lambda shown: shown.isoweekday(),
     "$isoWeek": lambda shown: shown.isocalendar().week,
+    # The one part that a server makes a long.
     "$isoWeekYear": lambda shown: Int64(shown.isocalendar().year),
 }
 
 
 def part_arguments(name: str, argument: Any) -> dict[str, Any]:
-    """Return the arguments of an operator that takes a date, or a date with a time zone."""
+    """Return the arguments of an operator that takes a date, or a date with a time zone.
+
+    An object whose first field is an operator is a date that is computed; any other one has the names
+    `date` and `timezone`. Codes: 40536 for an array of none or several, 40535 for an unknown name, 40539
+    without a date.
+    """
     if isinstance(argument, list):
         if len(argument) != 1:
             raise CommandError(
@@ -188,6 +215,7 @@ def _part(name: str, part: Callable[[dt.datetime], Any]) -> None:
             return None
         shown, cycles = _shown(date, where)
         found = part(shown)
+        # A year far away keeps its type: an int, or the long of `$isoWeekYear`.
         return type(found)(found + cycles * YEARS_OF_A_CYCLE) if cycles and name in _YEARS else found
 
     _operator(name)(call)
@@ -248,6 +276,10 @@ def _of_one_calendar(argument: dict[str, Any]) -> dict[str, Any]:
 
 @_operator("$dateFromParts", _of_one_calendar)
 def _date_from_parts(arguments: dict[str, Any]) -> Any:
+    """Return `$dateFromParts`: parts beyond their range carry over, month 14 into the next year's February.
+
+    The year alone is bounded, by 1 and 9999; other parts by 16 bits, seconds and milliseconds by 64.
+    """
     names = _ISO_DATE if "isoWeekYear" in arguments else _DATE
     where = _zone("$dateFromParts", arguments.get("timezone", MISSING))
     if where is None or any(nullish(value) for name, value in arguments.items() if name != "timezone"):
@@ -259,11 +291,15 @@ def _date_from_parts(arguments: dict[str, Any]) -> Any:
     second, third = (_short(name, arguments.get(name, 1)) for name in names[1:])
     if names is _ISO_DATE:
         year, cycles = folded_year(first)
+        # The first day of the first week; weeks and days from there, so that both may carry over.
         day = dt.datetime.fromisocalendar(year, 1, 1) + dt.timedelta(weeks=second - 1, days=third - 1)
     else:
+        # Months from 0, so that month 0 is December of the year before, and 13 January of the next.
         year, month = divmod(first * 12 + second - 1, 12)
         year, cycles = folded_year(year)
         day = dt.datetime(year, month + 1, 1) + dt.timedelta(days=third - 1)  # noqa: DTZ001 -- what clocks show
+    # Seconds and milliseconds are added in the end and in universal time: they are up to 64 bits, and pass
+    # over changes of the clock.
     hours, minutes = (_short(name, arguments.get(name, 0)) for name in _TIME[:2])
     seconds, millis = (_whole("$dateFromParts", name, arguments.get(name, 0)) for name in _TIME[2:])
     shown = day + dt.timedelta(hours=hours, minutes=minutes)
@@ -301,6 +337,7 @@ def _whole(operator: str, name: str, value: Any) -> int:
 
 @_operator("$dateToString")
 def _date_to_string(arguments: dict[str, Any]) -> Any:
+    # The default format ends with a Z where it shows UTC; in another zone it would be wrong.
     zoned = "timezone" in arguments and arguments["timezone"] not in ("UTC", "GMT", "Z")
     where = _zone("$dateToString", arguments.get("timezone", MISSING))
     pattern = arguments.get("format", _ZONED_FORMAT if zoned else calendar.ISO_FORMAT)
@@ -329,10 +366,12 @@ def _date_from_string(arguments: dict[str, Any]) -> Any:
     elif type(pattern) is not str:
         found = f"{type_name(pattern)} with value {show(pattern)}"
         raise CommandError(40684, f"$dateFromString requires that 'format' be a string, found: {found}")
+    # None where no zone was asked for: a text may then name one itself.
     given_zone = where if "timezone" in arguments else None
     try:
         return calendar.parse(_text(text), pattern, given_zone)
     except CommandError as error:
+        # It is for texts that show no date (241); a malformed format is an error all the same.
         if "onError" in arguments and error.code == ErrorCode.CONVERSION_FAILURE:
             return arguments["onError"]
         raise
@@ -370,8 +409,10 @@ def _shifted(name: str, arguments: dict[str, Any], sign: int) -> Any:
     number = whole(amount)
     if number is None:
         raise CommandError(5166405, f"{name} expects integer amount of time units")
+    # What has no opposite in 64 bits cannot be subtracted by adding it.
     if sign < 0 and number == INT64_MIN:
         raise CommandError(6045000, f"invalid $dateSubtract 'amount' parameter value: {number}")
+    # Refused by its size, before it is reckoned whether the date has room for it.
     if abs(number) >= calendar.most(unit):
         message = f"invalid dateAdd 'amount' parameter value: {sign * number} {unit}"
         raise CommandError(5976500, message)

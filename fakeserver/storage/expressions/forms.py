@@ -1,6 +1,15 @@
 """Expressions that bind variables, choose between expressions, or reach a field by a computed name.
 
 They take their arguments uncompiled: what some of them hold means nothing before a variable is bound.
+
+A form gets the compiler and its argument, and returns an `Evaluate`. It compiles operands with
+`compiler.compile`, and a body in which more variables are defined with the compiler that `within` returns.
+At run time each turn of a body gets a copy of the frame with the variables in it, so that no turn sees
+those of another; the cost is one copy of a small dict for each element.
+
+`$map`, `$filter` and `$reduce` are null where their input is null or missing, and refuse all other input
+that is no array. Branches that are not taken are not evaluated, and with an optimizer not even kept. What a
+loop collects is weighed, and refused beyond 100 MB (146).
 """
 
 from __future__ import annotations
@@ -64,7 +73,11 @@ _UNSET_FIELD: Final = NamedArguments(4161100, 4161101, {"field": 4161102, "input
 
 
 def check_variable(name: str, *, read: bool = False) -> None:
-    """Refuse the name of a variable that no user can bind, or `read`. Raises `CommandError`."""
+    """Refuse the name of a variable that no user can bind, or `read`. Raises `CommandError`.
+
+    A user's variable begins with a lower-case letter or a character beyond ASCII; upper case is for
+    variables of the system, which may be read and not bound. The code of a refusal is 9.
+    """
     if not name:
         raise _no_variable("empty variable names are not allowed")
     if not ("a" <= name[0] <= "z" or name[0] >= "\x80" or (read and "A" <= name[0] <= "Z")):
@@ -81,6 +94,8 @@ def _no_variable(text: str) -> CommandError:
 
 def _variable(name: Any) -> str:
     """Return the name of a variable that a user binds. Raises `CommandError`."""
+    # What is no string fails as an empty name does. `CURRENT` is the one system variable that a user may
+    # bind: paths such as `$a` then begin at its new value.
     text = name if type(name) is str else ""
     if text != "CURRENT":
         check_variable(text)
@@ -97,19 +112,26 @@ def _cond(compiler: Compiler, argument: Any) -> Evaluate:
         if len(argument) != 3:  # noqa: PLR2004 -- if, then, else
             message = f"Expression $cond takes exactly 3 arguments. {len(argument)} were passed in."
             raise CommandError(16020, message)
+        # Both spellings are read as one from here on, so that a missing or unknown part has one code.
         argument = dict(zip(("if", "then", "else"), argument, strict=True))
     if not is_object(argument):
         raise CommandError(16020, "Expression $cond takes exactly 3 arguments. 1 were passed in.")
     parts = _COND.read("$cond", argument)
     condition, then, otherwise = (compiler.compile(parts[key]) for key in ("if", "then", "else"))
     if compiler.optimizes and type(condition) is Constant:
+        # The other branch is compiled, and its malformed parts refused, but it is never evaluated.
         return then if truthy(condition.value) else otherwise
     return lambda frame: then(frame) if truthy(condition(frame)) else otherwise(frame)
 
 
 def _if_null(compiler: Compiler, argument: Any) -> Evaluate:
-    if not isinstance(argument, list) or len(argument) < 2:  # noqa: PLR2004 -- a value and a replacement
-        raise CommandError(1257300, "$ifNull needs at least two arguments, had: 1")
+    """Return `$ifNull`: the first value that is neither null nor missing, else the last one whatever it is.
+
+    The last is a default and no candidate: it may be null, or missing, and then removes the field.
+    """
+    passed = len(argument) if isinstance(argument, list) else 1
+    if passed < 2:  # noqa: PLR2004 -- a value and a replacement
+        raise CommandError(1257300, f"$ifNull needs at least two arguments, had: {passed}")
     items = [compiler.compile(item) for item in paced(argument)]
     if compiler.optimizes:
         items = _possible(items)
@@ -154,6 +176,8 @@ def _switch(compiler: Compiler, argument: Any) -> Evaluate:
     if not branches and default is not None:
         return default
     if not branches:
+        # All cases are constants that are false, and there is no default: a server knows before it sees a
+        # document (40069). Where a document is needed to find out, it is 40066.
         message = (
             "One cannot execute a switch statement where all the cases evaluate to false without a default."
         )
@@ -196,6 +220,7 @@ _Apart: TypeAlias = "tuple[Evaluate, list[CommandError]]"
 
 
 def _branch(compiler: Compiler, branch: Any) -> tuple[_Apart, _Apart]:
+    """Return case and result of a branch, each with its failures: which of them count is decided later."""
     if not isinstance(branch, dict):
         raise CommandError(40062, f"$switch expected each branch to be an object, found: {type_name(branch)}")
     for name in branch:
@@ -208,15 +233,22 @@ def _branch(compiler: Compiler, branch: Any) -> tuple[_Apart, _Apart]:
 
 
 def _let(compiler: Compiler, argument: Any) -> Evaluate:
+    """Return `$let`: a body in which variables are defined.
+
+    The values are compiled in the outer scope, so a variable does not see the others of the same `$let`.
+    Values that hold an object or an array are weighed when they are bound (146).
+    """
     parts = _LET.read("$let", argument)
     if not isinstance(parts["vars"], list) and not is_object(parts["vars"]):
         raise CommandError(10065, "invalid parameter: expected an object (vars)")
     if not is_object(parts["vars"]):
         raise _no_variable(f"invalid parameter: expected an object (vars), found {type_name(parts['vars'])}")
     variables = {_variable(name): compiler.compile(value) for name, value in paced(parts["vars"].items())}
+    # Older releases bind constants at run time. The difference shows in which constants fail early.
     smart = compiler.optimizes and (not compiler.scope.release or compiler.scope.release >= WIRE_82)
     constants = {name: value.value for name, value in variables.items() if type(value) is Constant}
     inner = compiler.within(*variables, known=constants if smart else {})
+    # A set of its own, to tell what the body reads from what the rest of the expression reads.
     inner.read = set()
     body = inner.compile(parts["in"])
     compiler.read |= inner.read
@@ -237,6 +269,7 @@ def _let(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _input_array(code: int, name: str, value: Any) -> list[Any] | None:
+    """Return the array to loop over, None where the result is null. Raises `CommandError` with `code`."""
     if value is None or value is MISSING:
         return None
     if not isinstance(value, list):
@@ -245,7 +278,10 @@ def _input_array(code: int, name: str, value: Any) -> list[Any] | None:
 
 
 def _index_of(compiler: Compiler, parts: Mapping[str, Any]) -> str:
-    """Return the variable that holds the place of an element, an empty text where a release has none."""
+    """Return the variable that holds the place of an element, an empty text where a release has none.
+
+    An empty text is a safe name for what nobody can read: `check_variable` refuses it in expressions.
+    """
     if _INDEX in parts:
         return _variable(parts[_INDEX])
     return "" if 0 < compiler.scope.release < INDEX_VARIABLE else "IDX"
@@ -264,6 +300,7 @@ def _map(compiler: Compiler, argument: Any) -> Evaluate:
         budget = Budget(too_much("$map"))
         made = []
         for at, item in enumerate(interruptible(items)):
+            # An array has no holes: an element for which the body is missing becomes null.
             value = null_if_missing(body({**frame, place: at, name: item}))
             budget.hold(value)
             made.append(value)
@@ -282,12 +319,14 @@ def _filter(compiler: Compiler, argument: Any) -> Evaluate:
         items = _input_array(28651, "$filter", source(frame))
         if items is None:
             return None
+        # Before the elements: a wrong limit is refused even where no element would be kept.
         most = _limit(limit(frame))
         kept = (
             item
             for at, item in enumerate(interruptible(items))
             if truthy(condition({**frame, place: at, name: item}))
         )
+        # Lazy, so that conditions behind the last element that is kept are not evaluated.
         return list(islice(kept, most))
 
     return evaluate
@@ -316,8 +355,11 @@ def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
         items = _input_array(40080, "$reduce", source(frame))
         if items is None:
             return None
+        # Not before: the initial value of a null input is not evaluated, and its errors do not show.
         value = initial(frame)
         for at, item in enumerate(interruptible(items)):
+            # Each step may double the value (`$concatArrays: ["$$value", "$$value"]`), so each one is
+            # weighed.
             value = check_value("$reduce", body({**frame, place: at, "this": item, "value": value}))
         return value
 
@@ -325,6 +367,11 @@ def _reduce(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _get_field(compiler: Compiler, argument: Any) -> Evaluate:
+    """Return `$getField`: a field by its exact name, in which dots and dollar signs are characters.
+
+    An input that is null makes null; one that is missing or no object has no field, so the result is
+    missing. The name must be a string: 3041704, for a constant when it is compiled, else for each document.
+    """
     # An object that is an expression names the field, as any other value does.
     if not is_object(argument) or next(iter(argument), "").startswith("$"):
         argument = {"field": argument, "input": "$$CURRENT"}
@@ -354,6 +401,11 @@ def _set_field(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _setting(compiler: Compiler, operator: str, parts: Mapping[str, Any]) -> Evaluate:
+    """Return `$setField` or `$unsetField`, which sets the missing value.
+
+    The input is null or missing: null. It is no object: 4161105. A field that is there keeps its place,
+    another one comes last, and one that becomes missing is left out.
+    """
     source, value = compiler.compile(parts["input"]), compiler.compile(parts["value"])
     name = _literal_name(compiler, operator, parts["field"])
 
@@ -383,6 +435,7 @@ def _literal_name(compiler: Compiler, operator: str, field: Any) -> str:
     if isinstance(field, list) or (is_object(field) and next(iter(field), "$literal") not in _LITERALS):
         message = f"{operator} requires 'field' to evaluate to a constant, but got a non-constant argument"
         raise CommandError(4161106, message)
+    # What is left is a literal, which reads no variable: an empty frame does.
     name = _field_name(4161107, operator, compiler.compile(field)({}))
     if "\0" in name:
         raise CommandError(9534700, f"{operator} requires 'field' to have no null byte")
@@ -395,7 +448,10 @@ def _unset_field(compiler: Compiler, argument: Any) -> Evaluate:
 
 
 def _sigmoid(compiler: Compiler, argument: Any) -> Evaluate:
-    """Return 1 / (1 + e**-x), whose argument may be no array, not even of one expression."""
+    """Return 1 / (1 + e**-x), whose argument may be no array, not even of one expression.
+
+    It is compiled as that formula, so the types of results, null and errors are those of its operators.
+    """
     power = {"$exp": {"$multiply": [-1, argument]}}
     return compiler.compile({"$divide": [1, {"$add": [1, power]}]})
 

@@ -1,4 +1,17 @@
-"""Expression operators that are functions of their evaluated arguments, in tables, and constants of these."""
+"""Expression operators that are functions of their evaluated arguments, in tables, and constants of these.
+
+A module of operators has one `FunctionTable`, and decorates a function for each operator; `compiler` merges
+the tables. The function gets its operands by place or, where the operator has `NamedArguments`, as one
+dict. Operands that lead nowhere are `MISSING`, never left out.
+
+A null or missing operand mostly makes the result null. There are two rules for when, and a server follows
+one or the other by operator: `null_in` answers null before any operand is checked; `all_there` checks
+operands from the left and answers null at the first null, so that what is wrong before it is an error and
+what is wrong behind it is not.
+
+The second half of the module is about constants: `is_constant` tells them by their syntax, where an
+argument must be one; `Constant` and `joined` are the optimizer's, on operands that are compiled.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +33,7 @@ if TYPE_CHECKING:
 
 _ALIASES: Final = {"$substr": "$substrBytes"}
 """Operators that a server knows by another name."""
+# A server has one code for operators of a fixed number of operands and one for a range.
 _WRONG_ARITY = 16020
 _WRONG_ARITY_RANGE = 28667
 
@@ -62,13 +76,16 @@ class NamedArguments:
         if not is_object(argument):
             text = self.wording.no_object.format(name=name, found=type_name(argument))
             raise CommandError(self.no_object, text)
+        # In a server's order: first each name that is there, then each one that is needed.
         for key in argument:
             known = key in self.required or key in self.optional
+            # An argument of a later release is as unknown to this one as a misspelled one.
             if not known or 0 < release < OPERANDS.get(name, {}).get(key, 0):
                 raise CommandError(self.unknown, self.wording.unknown.format(name=name, key=key))
         for key, code in self.required.items():
             if key not in argument:
                 raise CommandError(code, self.wording.missing.format(name=name, key=key))
+        # What has a default gets it here, uncompiled: a default is an expression like any other.
         left_out = {key: value for key, value in self.optional.items() if value is not MISSING}
         return {**left_out, **argument}
 
@@ -82,6 +99,9 @@ class Function:
     for the others; it raises `CommandError` for wrong ones, and returns whether the operator is null whatever
     the others are. `arity` is an operator's own code for a wrong number of arguments. One that differs
     `by_release` is told the wire version, 0 for none.
+
+    `folds` says that it compares strings, and takes the collation as `fold`. `settle` is called only where
+    an optimizer runs, for an operator that was not computed as a whole, of constants alone.
     """
 
     name: str
@@ -103,6 +123,7 @@ class Function:
             least = f"at least {self.least} arguments" if self.most is None else "a single argument"
             raise CommandError(self.arity, f"{self.name} requires {least}, got {passed}")
         if self.least == self.most:
+            # A server parses `$substr` to another operator, whose name is in the message.
             name = _ALIASES.get(self.name, self.name)
             raise CommandError(
                 _WRONG_ARITY,
@@ -137,6 +158,7 @@ class FunctionTable:
         """Enter the decorated function as operator `name`; `most` is `least` by default."""
 
         def enter(call: Call) -> Call:
+            # None means any number of operands, so the default needs a sign of its own.
             limit = least if most == -1 else most
             self.functions[name] = Function(
                 name, call, least, limit, arguments, folds, parse, arity, settle, by_release
@@ -161,7 +183,10 @@ def nullish(value: Any) -> bool:
 
 
 def null_in(call: Call) -> Call:
-    """Make a function answer null as soon as one of its arguments is null or missing."""
+    """Make a function answer null as soon as one of its arguments is null or missing.
+
+    The check is before the function's own, so `{$subtract: [null, "text"]}` is null and no error.
+    """
 
     def guarded(*arguments: Any, **settings: Any) -> Any:
         return None if any(map(nullish, arguments)) else call(*arguments, **settings)
@@ -182,11 +207,16 @@ def all_there(values: Collection[Any], check: Callable[[Any], None]) -> bool:
 
 
 _CHANGING: Final = frozenset({"$rand", "$createObjectId", "$function", "$getField"})
+"""Operators that differ from one evaluation to the next, or read the document without naming it:
+`$getField` takes its field from `CURRENT` unless it is told another input."""
 _OF_A_DOCUMENT: Final = frozenset({"ROOT", "CURRENT"})
 
 
 def constant(argument: Any, scope: Scope, compile_operand: Callable[[Any], Evaluate]) -> Any:
-    """Return the value of an expression that is the same for all documents, or `MISSING` if it is not."""
+    """Return the value of an expression that is the same for all documents, or `MISSING` if it is not.
+
+    The failures of the constant are raised, not collected: the caller needs the value to go on.
+    """
     if not is_constant(argument):
         return MISSING
     return compile_operand(argument)(scope.frame({}))
@@ -204,12 +234,14 @@ def is_constant(
     if type(argument) is str:
         if not argument.startswith("$"):
             return True
+        # Other variables than these are the command's own (`let`, `$$NOW`): the same for all documents.
         name = argument[2:].partition(".")[0]
         return argument.startswith("$$") and name not in _OF_A_DOCUMENT and name not in bound
     if isinstance(argument, list):
         return all(is_constant(item, bound, changing=changing) for item in argument)
     if not is_object(argument):
         return True
+    # What a literal holds is no expression, so a dollar sign in it names no field.
     if next(iter(argument), "") in {"$literal", "$const"}:
         return True
     return not any(name in argument for name in changing) and all(
@@ -226,7 +258,10 @@ def is_constant(
 
 
 class Constant:
-    """An expression that has one value for all documents."""
+    """An expression that has one value for all documents.
+
+    The type is the mark that the optimizer looks for, so nothing may subclass it or wrap it in a lambda.
+    """
 
     __slots__ = ("value",)
 
@@ -256,11 +291,17 @@ _ASSOCIATIVE: Final = frozenset({
 _COMMUTATIVE: Final = _ASSOCIATIVE - {"$concat", "$concatArrays"}
 """Operators whose operands may change places: constants come last, and become one."""
 _FROM_THE_LEFT: Final = frozenset({"$add", "$multiply"})
+"""Operators of numbers whose rounding depends on the order: only the constants in front become one."""
 
 
 def joined(name: str, operands: list[Evaluate], call: Callable[..., Any]) -> list[Evaluate]:
-    """Return operands of which neighbouring constants are one. Raises `CommandError` where these fail."""
+    """Return operands of which neighbouring constants are one. Raises `CommandError` where these fail.
+
+    As a server regroups operands: `{$concat: ["a", "b", "$c"]}` becomes `{$concat: ["ab", "$c"]}`. What
+    fails there fails before the first document.
+    """
     if name in _COMMUTATIVE:
+        # The sort is stable: operands that are no constants stay in their order.
         operands = sorted(operands, key=lambda each: type(each) is Constant)
     if name in _FROM_THE_LEFT:
         leading = next((at for at, each in enumerate(operands) if type(each) is not Constant), len(operands))
@@ -283,7 +324,10 @@ def _run(constants: list[Evaluate], call: Callable[..., Any]) -> list[Evaluate]:
 
 
 def optimizing(failures: Sequence[CommandError], what: str) -> CommandError:
-    """Return the first failure as the optimizer's of a pipeline or of an expression."""
+    """Return the first failure as the optimizer's of a pipeline or of an expression.
+
+    It is marked as met while a plan ran: a client is told the command in front of the message.
+    """
     error = failures[0].copy()
     error.executing = True
     return error.during(f"Failed to optimize {what}")

@@ -1,7 +1,15 @@
 """Patterns of PCRE in the spelling of the library `regex`, mostly that of `re`.
 
-What only `regex` has (fuzzy matching, named lists, sets of its own) means something else to PCRE, or nothing:
-it is written so that it means what PCRE says, or refused.
+What only `regex` has (fuzzy matching, named lists, sets of its own) means something else to PCRE, or
+nothing: it is written so that it means what PCRE says, or refused.
+
+A translation reads the pattern once from the left; `_READERS` says by the first character who reads on.
+Each reader moves `at` behind what it read and returns the new spelling. Lists with one entry for each open
+group (`scopes`, `sizes`, `behind`) grow at `(` and shrink at `)`.
+
+Two limits protect the process, since a pattern comes from a client: its size, with repetitions counted as
+often as they must occur, and the nesting of groups. Both are refused as PCRE refuses them, as a pattern
+that does not compile.
 """
 
 from __future__ import annotations
@@ -93,7 +101,11 @@ _QUANTIFIERS: Final = frozenset("*+?")
 
 @lru_cache(maxsize=256)
 def translate(pattern: str, *, verbose: bool = False) -> str:
-    """Return a pattern of PCRE as `regex` writes it. Raises `re.error` for what is lacking here."""
+    """Return a pattern of PCRE as `regex` writes it. Raises `re.error` for what is lacking here.
+
+    The translations of late are kept, by pattern and by whether spaces in it count (`verbose`, the option
+    `x`).
+    """
     return _Translation(pattern, verbose=verbose).run()
 
 
@@ -113,6 +125,8 @@ class _Translation:
         """The size of what a quantifier would repeat."""
         self.behind = [False]
         """Whether each open group is part of a look-behind, which has one length."""
+        self.outside: list[bool] = []
+        """Whether spaces count (`verbose`) outside each open group: an option holds up to its group's end."""
 
     def run(self) -> str:
         while (start := self._matched(_START)) is not None:
@@ -127,6 +141,7 @@ class _Translation:
             parts.append(self._next())
             if not len(parts) % PACE:
                 check_for_interrupt()
+        # Options set at the top open a group here, which nobody closes.
         return "".join(parts) + ")" * len(self.scopes[0])
 
     def _may_be_cut(self, before: str) -> bool:
@@ -184,11 +199,14 @@ class _Translation:
         options = self._matched(_OPTIONS)
         if options is not None:
             self.verbose = "x" in options[1] or (self.verbose and "x" not in (options[2] or ""))
+            # `(?i)` in the middle of a group holds up to its end: a group of its own says the same in
+            # Python.
             self.scopes[-1].append(f"{options[0][:-1]}:")
             return self.scopes[-1][-1]
         self.scopes.append([])
         self.sizes.append(2)
         self.behind.append(self.behind[-1])
+        self.outside.append(self.verbose)
         if len(self.scopes) > _DEEPEST:
             raise self._error("parentheses are too deeply nested")
         named = self._matched(_NAMED_GROUP) or self._matched(_GROUP_NAME)
@@ -205,6 +223,7 @@ class _Translation:
             if special[0].endswith(")"):  # a reference, which closes itself
                 self.scopes.pop()
                 self.behind.pop()
+                self.outside.pop()
                 self._count(self.sizes.pop())
             return special[0]
         self.groups += 1
@@ -240,6 +259,7 @@ class _Translation:
         inner = self.scopes.pop() if len(self.scopes) > 1 else []
         if len(self.sizes) > 1:
             self.behind.pop()
+            self.verbose = self.outside.pop()
             self._count(self.sizes.pop() + 2)
         return ")" * len(inner) + self._take(1)
 
@@ -266,6 +286,8 @@ class _Translation:
         numbered = self._matched(_NUMBERED_REFERENCE)
         if numbered is not None:
             number = int(numbered[1] or numbered[2])
+            # A negative number counts groups back from here. Brackets keep a digit that follows out of the
+            # number.
             return f"(?:\\{number if number > 0 else self.groups + 1 + number})"
         return ""
 
@@ -279,6 +301,7 @@ class _Translation:
             name = found[3] or found[4]
             ranges = _property(name, negated=negated)
             if name == _CASED:
+                # It is written out as some hundred ranges, so it counts as more than one sign.
                 self._count(len(ranges) // 10)
             return ranges if inside else f"[{ranges}]"
         letter = self.pattern[self.at + 1 : self.at + 2]
@@ -297,6 +320,7 @@ class _Translation:
         parts = [self._take(1)]
         if self.pattern.startswith("^", self.at):
             parts.append(self._take(1))
+        # The first bracket of a class is one of its characters.
         if self.pattern.startswith("]", self.at):
             self.at += 1
             parts.append("\\]")
@@ -315,6 +339,7 @@ class _Translation:
             quoted = self._matched(_QUOTED)
             return re.escape(quoted[1]) if quoted else self._short_escape(self.in_class, inside=True)
         self.at += 1
+        # Characters that begin an operation on sets to the library.
         return f"\\{character}" if character in "[&~|" else character
 
 

@@ -1,7 +1,11 @@
 """`$percentile` and `$median`: as expressions, accumulators and window functions.
 
-A server's `approximate` percentiles are exact while a t-digest keeps each value apart, and near them beyond;
-these are exact always.
+A server's `approximate` percentiles are exact while a t-digest keeps each value apart, and near them
+beyond; these are exact always. The price is that all numbers are kept and sorted.
+
+A percentile is one of the numbers, never a mean of two: the least one that at least `p` of all numbers do
+not exceed. Results are doubles, whatever the type of the numbers; values that are no numbers, and NaN, are
+passed over, and null is the answer where nothing is left.
 """
 
 from __future__ import annotations
@@ -81,7 +85,10 @@ def quantile_of(quantile: Quantile) -> Evaluate:
 
 
 def percentiles(values: Sequence[Any], wanted: Sequence[float]) -> list[float | None]:
-    """Return for each probability the least number that so large a part of the numbers does not exceed."""
+    """Return for each probability the least number that so large a part of the numbers does not exceed.
+
+    The rank is the ceiling of `p` times their number; `p` 0 is the least, 1 the greatest number.
+    """
     numbers = sorted(float(exact(value)) for value in paced(values) if is_number(value) and not is_nan(value))
     if not numbers:
         return [None] * len(wanted)
@@ -91,6 +98,11 @@ def percentiles(values: Sequence[Any], wanted: Sequence[float]) -> list[float | 
 
 
 def _probabilities(argument: Any, scope: Scope, compile_operand: Compile) -> tuple[float, ...]:
+    """Return the constants of `p`, in the order in which results are wanted.
+
+    Codes: 7750300 for an expression that is no constant, 7750301 for no array or an empty one, 7750302 for
+    an element that is no number, 7750303 for one outside 0 to 1.
+    """
     found = constant(argument, scope, compile_operand)
     if found is MISSING:
         raise CommandError(

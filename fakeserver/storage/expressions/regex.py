@@ -1,7 +1,7 @@
 r"""Regular expressions as BSON carries them: a pattern of PCRE and the options `i`, `m`, `s`, `x`.
 
 A server compiles patterns with PCRE2, as UTF and without Unicode properties: `\d`, `\s`, `\w` and `\b` are
-about ASCII. What is spelled otherwise here is translated; what is lacking (recursion, branch reset, `\K`,
+about ASCII. What is spelled otherwise here is translated; what is lacking (recursion, branch reset,
 verbs) is refused like a pattern that does not compile.
 
 Matching is by the library `regex`, whose only door this is. It backtracks as PCRE does, and takes a time
@@ -28,6 +28,7 @@ _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.
 _OF_SIGNS: Final = re.MULTILINE | re.DOTALL
 """The options that are about signs alone."""
 _HARMLESS: Final = "u"
+"""Accepted without effect: patterns are of Unicode anyway."""
 _MEANT: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE
 _LONGEST: Final = 32_764
 """Bytes of the longest pattern."""
@@ -64,6 +65,7 @@ class Pattern(NamedTuple):
 
         Raises `MatchLimitError` where finding out takes too long.
         """
+        # Rare letters, so the text is looked at first and only then copied.
         if self.apart and (_WITH_DOT in text or _DOTLESS in text):
             match = self._replace(apart=False).search(_without_turkish(text), start)
             return None if match is None else Original(match, text)
@@ -180,11 +182,13 @@ def compile_regex(regex: Any, options: str = "", *, invalid: int = _INVALID, wha
     if len(pattern) > _LONGEST or len(pattern.encode()) > _LONGEST:
         raise CommandError(invalid, f"{what or _WHAT}: regular expression is too large")
     if flags & ~_OF_SIGNS == 0 and _SIGNS.isdisjoint(pattern):
+        # Plain text needs neither a limit nor the library, which then is not even loaded.
         return Literal(pattern)
     engine = _engine()
     try:
         return _compiled(pattern, flags)
     except (re.error, engine.error, OverflowError, RecursionError) as error:
+        # The words are the library's own; a server's are PCRE's.
         reason = getattr(error, "msg", "regular expression is too large")
         raise CommandError(invalid, f"{what or _WHAT}: {reason}") from None
 
@@ -193,13 +197,17 @@ _WHAT: Final = "Regular expression is invalid"
 
 
 def source_of(regex: Any, options: str = "") -> tuple[str, int]:
-    """Return a regular expression's pattern as it was written, and its options as flags."""
+    """Return a regular expression's pattern as it was written, and its options as flags.
+
+    Flags are those of `re`. Raises `CommandError` 51108 for an unknown option.
+    """
     flags = 0
     for option in options:
         if option not in _FLAGS and option not in _HARMLESS:
             raise CommandError(_BAD_OPTION, f"invalid flag in regex options: {option}")
         flags |= _FLAGS.get(option, 0)
     if isinstance(regex, Regex | re.Pattern):
+        # Python sets `re.UNICODE` by itself, which is no option of BSON.
         flags |= regex.flags & _MEANT
         regex = regex.pattern
     return (regex.decode() if isinstance(regex, bytes) else regex), flags
@@ -216,6 +224,7 @@ def _compiled(pattern: str, flags: int) -> Pattern:
     engine = _engine()
     spelled = translate(pattern, verbose=bool(flags & re.VERBOSE))
     named = {re.IGNORECASE: engine.I, re.MULTILINE: engine.M, re.DOTALL: engine.S, re.VERBOSE: engine.X}
+    # Version 0 of the library's syntax, that of `re`: version 1 has nested sets.
     meant = engine.V0
     for flag, its in named.items():
         meant |= its if flags & flag else 0
@@ -223,6 +232,8 @@ def _compiled(pattern: str, flags: int) -> Pattern:
     def compiled() -> Any:
         return engine.compile(spelled, meant, cache_pattern=False)
 
+    # A time limit costs at each search, so only what may take long has one.
     limited = len(pattern) > _SHORT or not _BACKTRACKING.isdisjoint(pattern)
+    # A pattern that has these letters itself means them, and is left alone.
     apart = bool(flags & re.IGNORECASE) and _WITH_DOT not in pattern and _DOTLESS not in pattern
     return Pattern(beside(compiled) if len(pattern) > _LONG_PATTERN else compiled(), limited, apart)

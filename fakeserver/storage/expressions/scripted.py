@@ -1,4 +1,11 @@
-"""The operators whose work is done by a script: `$where`, `$function`, `$accumulator`."""
+"""The operators whose work is done by a script: `$where`, `$function`, `$accumulator`.
+
+Arguments are checked here, with a server's codes; scripts are run by `Scope.scripts`, which counts their
+time. It is None where no script is allowed, as in a validator.
+
+A script is compiled with the command, so a syntax error is told before the first document. It gets values
+and returns one: it cannot change a document. A script that sleeps makes the command wait (docs/STORAGE.md).
+"""
 
 from __future__ import annotations
 
@@ -50,6 +57,7 @@ def compile_function(compiler: Compiler, argument: Any) -> Evaluate:
     if "body" not in argument:
         raise CommandError(31261, "The body function must be specified.")
     body = argument["body"]
+    # A body that would be computed has a code of its own, also if it computed a string.
     if isinstance(body, dict | list) or (type(body) is str and body.startswith("$")):
         raise CommandError(31432, "The body function must be a constant expression")
     if not is_code(body):
@@ -60,6 +68,7 @@ def compile_function(compiler: Compiler, argument: Any) -> Evaluate:
         raise CommandError(31418, "The lang field must be specified.")
     if argument["lang"] != "js":
         raise CommandError(31419, "Currently the only supported language specifier is 'js'.")
+    # The order of all these checks is a server's: a client sees the first error alone.
     arguments, call = compiler.compile(argument["args"]), scripts.function(str(body))
 
     def evaluate(frame: Frame) -> Any:
@@ -87,6 +96,8 @@ def compile_accumulator(
     scripts = _scripts(scope, "$accumulator")
     _check_accumulator(argument)
     init, accumulate = (scripts.function(str(argument[name])) for name in ("init", "accumulate"))
+    # Compiled and never called: groups are not divided among shards here, so there is nothing to merge. A
+    # syntax error in it is still refused.
     scripts.function(str(argument["merge"]))
     finalize = scripts.function(str(argument["finalize"])) if "finalize" in argument else None
     initial = compile_expression(argument.get("initArgs", []), scope)
@@ -98,9 +109,11 @@ def compile_accumulator(
             raise CommandError(
                 4544712, f"$accumulator accumulateArgs must evaluate to an array: {show(values)}"
             )
+        # What is missing has no BSON to hand to a script: it becomes null.
         return [None if value is MISSING else value for value in values]
 
     def summarize(group: Sequence[Any], first: Frame | None) -> Any:
+        # A group without documents evaluates `initArgs` with nothing to read.
         start = initial(scope.frame({}) if first is None else first)
         if not isinstance(start, list):
             raise CommandError(4544711, f"$accumulator initArgs must evaluate to an array: {show(start)}")

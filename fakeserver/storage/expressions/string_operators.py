@@ -1,4 +1,16 @@
-"""String expression operators."""
+"""String expression operators.
+
+Operators whose name ends in `CP` count code points, those in `Bytes` the bytes of UTF-8. Python's strings
+are code points, so the latter encode first.
+
+There are two ways to treat what is no string. `$toLower`, `$toUpper`, `$strcasecmp` and those of `$substr`
+make a string of numbers, dates and null (`_plain`: null is empty). The others refuse it. Null and missing
+make these null, but `$regexMatch` false and `$regexFindAll` empty; `$strLenCP` and `$strLenBytes` refuse
+them too.
+
+Case is that of ASCII alone, and comparison by bytes: collations do not reach these operators. Strings of 16
+MB or more are refused (16493), where possible before they are made.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +71,7 @@ def _plain(value: Any) -> str:
     """Return a value as text where an operator asks for text: null is none, and not every type has one."""
     if nullish(value):
         return ""
+    # A script without a scope is text to a server, one with a scope is refused below.
     if isinstance(value, Code) and value.scope is None:
         return str(value)
     if type_name(value) not in _WITH_TEXT:
@@ -82,6 +95,7 @@ def _check_part(value: Any) -> None:
 def _concat(*values: Any) -> str | None:
     if not all_there(values, _check_part):
         return None
+    # Characters, which are never more than bytes: what is too long by them is not even joined.
     check_text(sum(map(len, values)))
     return checked_text("".join(values))
 
@@ -91,6 +105,7 @@ def upper_case(text: str) -> str:
     return text.translate(_TO_UPPER)
 
 
+# `str.upper` would change letters of all alphabets, and the length of some texts.
 _TO_UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
 _TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
@@ -139,6 +154,12 @@ def _index(value: Any, codes: tuple[int, int], what: str) -> int:
 
 
 def _substring_bytes(name: str) -> None:
+    """Enter `$substrBytes` by one of its names.
+
+    A negative length reaches to the end of the text, unlike that of `$substrCP`. A part may not begin or
+    end within a character: 28656, 28657.
+    """
+
     @function(name, 3)
     def _call(value: Any, start: Any, length: Any) -> str:
         data = _plain(value).encode()
@@ -176,6 +197,7 @@ def _long(number: Any) -> int:
 
 
 def _continues_character(data: bytes, index: int) -> bool:
+    """Return whether a byte is not the first of its character; an index behind the text has no byte."""
     return index < len(data) and data[index] & 0xC0 == 0x80  # noqa: PLR2004 -- UTF-8's bits
 
 
@@ -195,12 +217,14 @@ def _split(value: Any, separator: Any) -> list[str]:
             )
     if not separator:
         raise CommandError(40087, "$split requires a non-empty separator")
+    # Its separators are counted first: an array of many empty texts is larger than the text.
     check_length("$split", value.count(separator))
     return list(value.split(separator))
 
 
 @function("$strcasecmp", 2)
 def _compare(left: Any, right: Any) -> int:
+    # By bytes, which UTF-8 has in the order of code points.
     first, second = upper_case(_plain(left)).encode(), upper_case(_plain(right)).encode()
     return (first > second) - (first < second)
 
@@ -217,6 +241,7 @@ def _finding(name: str, codes: tuple[int, int], unit: Callable[[str], Any]) -> N
                 raise CommandError(
                     code, f"{name} requires a string as the {which} argument, found: {type_name(text)}"
                 )
+        # Offsets, the text and the part are in the same unit from here on.
         data = unit(value)
         first = search_index(name, "starting index", start)
         last = min(search_index(name, "ending index", end), len(data))
@@ -290,6 +315,7 @@ def _replacing(name: str, count: int) -> None:
         if any(map(nullish, values.values())):
             return None
         text, find, replacement = map(str, values.values())
+        # Many replacements may grow the text beyond all bounds, so its length is reckoned first.
         if count != 1:
             check_text(len(text) + text.count(find) * (len(replacement) - len(find)))
         return checked_text(text.replace(find, replacement, count))
@@ -298,6 +324,7 @@ def _replacing(name: str, count: int) -> None:
 _REPLACE_CODES = {"input": 10503904, "find": 10503901, "replacement": 10503902}
 
 
+# The counts of `str.replace`: -1 is all.
 _replacing("$replaceOne", 1)
 _replacing("$replaceAll", -1)
 
@@ -326,6 +353,7 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Searchin
     """Enter an operator; it answers `nothing` where the text or the expression is null or missing."""
 
     def settle(operands: Mapping[str, Any]) -> bool:
+        """Refuse a constant pattern that does not compile; it never makes the result null."""
         if operands["regex"] is not VARIES and operands.get("options") is not VARIES:
             _pattern(name, operands["regex"], operands.get("options"))
         return False
@@ -337,9 +365,11 @@ def _searching(name: str, nothing: Callable[[], Any], search: Callable[[Searchin
         if not nullish(text) and type(text) is not str:
             raise CommandError(51104, f"{name} needs 'input' to be of type string")
         if pattern is None or nullish(text):
+            # The pattern is checked before this: a malformed one is an error even without a text.
             return nothing()
         try:
             return search(pattern, text)
+        # An expression fails where a filter says that nothing matched: a server does both.
         except MatchLimitError:
             message = f"Error occurred while executing the regular expression in {name}. Result code: "
             raise CommandError(_FAILED, f"{message}match limit exceeded") from None
@@ -351,6 +381,7 @@ def _pattern(name: str, regex: Any, options: Any) -> Searching | None:
         raise CommandError(51105, f"{name} needs 'regex' to be of type string or regex")
     if not nullish(options) and type(options) is not str:
         raise CommandError(51106, f"{name} needs 'options' to be of type string")
+    # Flags of the two are not merged, not even where they are the same.
     if isinstance(regex, Regex) and regex.flags and not nullish(options):
         raise CommandError(
             51107, f"{name}: found regex option(s) specified in both 'regex' and 'option' fields"
@@ -362,6 +393,7 @@ def _pattern(name: str, regex: Any, options: Any) -> Searching | None:
     if nullish(regex):
         return None
     pattern = regex if isinstance(regex, str) else regex.pattern
+    # The first test is cheap and decides for most long patterns: bytes are never fewer than characters.
     if len(pattern) > _LONGEST_PATTERN or len(pattern.encode()) > _LONGEST_PATTERN:
         raise CommandError(_INVALID, f"Invalid Regex in {name}: regular expression is too large")
     return compile_regex(regex, options or "", invalid=_INVALID, what=f"Invalid Regex in {name}")
@@ -394,6 +426,7 @@ def _all(pattern: Searching, text: str) -> list[dict[str, Any]]:
             raise CommandError(
                 _TOO_MANY, "$regexFindAll: the size of buffer to store output exceeded the 64MB limit"
             )
+        # An empty match would be found again at the same place for ever.
         start = match.end() + (match.end() == match.start())
         if start >= len(text):
             break

@@ -1,4 +1,12 @@
-"""Expression operators that name and convert types."""
+"""Expression operators that name and convert types.
+
+`$convert` and its shorthands (`$toInt` …) read their arguments here and leave the work to `conversions`. A
+shorthand is `$convert` without `onNull` and `onError`: null makes null, and a failure is an error (241).
+`$toString` takes binary data in the format `auto`; `$toUUID` makes a UUID of text.
+
+`$type` never fails, and says `missing` for what is not there. A UUID, bytes and a `Binary` are all binary
+data; the type of an int is that of its size, as Python has one type for int and long.
+"""
 
 from __future__ import annotations
 
@@ -78,10 +86,12 @@ def _convert(parts: dict[str, Any], *, release: int) -> Any:
         return parts.get("onNull")
     if target is None:
         return None
+    # A null input is answered before these arguments are looked at, but after the type in `to`.
     manner = _manner(parts, subtype)._replace(has_vectors=not 0 < release < VECTORS)
     try:
         return convert(value, target, manner)
     except CommandError as error:
+        # Other codes are about the arguments of `$convert`, and not about the value.
         if error.code == ErrorCode.CONVERSION_FAILURE and "onError" in parts:
             return parts["onError"]
         raise
@@ -114,6 +124,7 @@ def _manner(parts: Mapping[str, Any], subtype: Any) -> Manner:
 
 
 def _one_of(name: str, value: Any, known: Collection[str], codes: tuple[int, int]) -> None:
+    """Refuse another value of an argument: `codes` for what is no string, and for an unknown one."""
     if type(value) is not str:
         found = f"{type_name(value)} with value {show(value)}"
         raise CommandError(codes[0], f"$convert requires that '{name}' be a string, found: {found}")
@@ -135,6 +146,7 @@ def _wanted(target: Any) -> str:
     number = whole(target)
     if number is None:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, "In $convert, numeric 'to' argument is not an integer")
+    # The number of no type, which ends a document in BSON. Nothing can be converted to it (241).
     if number == 0:
         return "missing"
     if number not in _ALIASES:
@@ -178,6 +190,7 @@ def _timestamp(name: str, code: int, value: Any) -> Timestamp:
 def _bson_size(value: Any) -> Any:
     if not isinstance(value, dict):
         raise CommandError(31393, f"$bsonSize requires a document input, found: {type_name(value)}")
+    # The cost is that of encoding the document.
     return len(bson.encode(value))
 
 

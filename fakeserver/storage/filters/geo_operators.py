@@ -1,4 +1,18 @@
-"""The geographic operators of filters, and the `$geoNear` stage."""
+"""The geographic operators of filters, and the `$geoNear` stage.
+
+`compile_geo` sees the whole condition of a field, as `$near` reads the distances beside it. What comes of
+it is tested against each geometry at the path: one that passes is enough. Values that are no geometry never
+pass, and fail nothing.
+
+Three kinds of surface: `$geometry` and `$centerSphere` are on the sphere; `$box`, `$polygon` and `$center`
+are on the flat map, where only points lie. Units go with the way a place is written: metres around GeoJSON;
+around a legacy pair radians on the sphere (`$nearSphere`, `$centerSphere`), and the map's own units, mostly
+degrees, else.
+
+A search is a predicate, and does not sort. It notes distances in `Scope.metadata`, by which the caller
+orders the documents (`nearest` is the stage's way). Shapes that are malformed are BadValue (2), except for
+the codes of legacy distances.
+"""
 
 from __future__ import annotations
 
@@ -72,12 +86,14 @@ def geometries_of(document: Any, parts: tuple[str, ...]) -> Iterator[tuple[Any, 
 def _within(argument: Any) -> Test:
     if not isinstance(argument, dict) or not argument:
         raise CommandError(ErrorCode.BAD_VALUE, f"unknown geo specifier: {show(argument)}")
+    # `$uniqueDocs` is an old option without effect; alone it is no shape.
     shapes = [item for item in argument.items() if item[0] != "$uniqueDocs"]
     (specifier, value), *others = shapes or [("$uniqueDocs", argument)]
     if others:
         raise CommandError(ErrorCode.BAD_VALUE, f"can't parse extra field: {show_field(*others[0])[1:-1]}")
     if specifier == "$geometry":
         shape = _query_geometry(value)
+        # Nothing lies within a line or a point.
         if shape.type not in {POLYGON, MULTI_POLYGON}:
             raise CommandError(
                 ErrorCode.BAD_VALUE, f"$within not supported with provided geometry: {show(argument)}"
@@ -108,6 +124,7 @@ def _query_geometry(value: Any) -> GeoShape:
 
 
 def _area(shape: GeoShape, value: Any) -> SphericalArea:
+    """Return a query's area; a ring that crosses itself is refused (2), as indexes do in documents."""
     try:
         return SphericalArea(shape)
     except ValueError as error:
@@ -115,6 +132,7 @@ def _area(shape: GeoShape, value: Any) -> SphericalArea:
 
 
 def _points(value: Any, name: str, least: int) -> list[Pair]:
+    """Return the corners of a flat shape; there are `least` of them, and more are let pass."""
     items = list(value.values()) if isinstance(value, dict) else value
     shapes = [_flat_point(each) for each in items] if isinstance(items, list) else []
     found = [shape.points[0] for shape in shapes if shape is not None]
@@ -137,6 +155,7 @@ def _on_points(holds: Callable[[Pair], bool]) -> Test:
 
 def _box(value: Any) -> Test:
     (left, bottom), (right, top) = _points(value, "$box", 2)[:2]
+    # The corners may be any two that are opposite.
     xs, ys = sorted((left, right)), sorted((bottom, top))
     return _on_points(lambda pair: xs[0] <= pair[0] <= xs[1] and ys[0] <= pair[1] <= ys[1])
 
@@ -146,6 +165,7 @@ def _circle(value: Any, name: str) -> tuple[Pair, float]:
     if not isinstance(items, list) or len(items) != 2 or not is_number(items[1]):  # noqa: PLR2004 -- a center, a radius
         raise BadShapeError(f"{name} must be an array of a point and a radius: {show(value)}")
     radius = geo_shapes.number(items[1])
+    # Written so that NaN is refused too.
     if not radius >= 0:
         raise BadShapeError("radius must be a non-negative number")
     return _single(_flat_point(items[0]) or geo_shapes.parse(items[0])), radius
@@ -163,6 +183,7 @@ def _center(value: Any) -> Test:
 
 
 def _center_sphere(value: Any) -> Test:
+    """Return `$centerSphere`: whether all vertices of a shape are within a radius, in radians."""
     center, radius = _circle(value, "$centerSphere")
     if not geo_shapes.is_on_globe(center):
         raise BadShapeError(f"Spherical circle would require (unimplemented) splitting: {show(value)}")
@@ -207,6 +228,7 @@ _NEAR_ALONE: Final = 34413
 _NEAR_FLAT: Final = 16681
 _NEGATIVE_THIRD: Final = 18522
 _LEGACY_CODES: Final = {"$minDistance": (16893, 16894), "$maxDistance": (16895, 16896)}
+"""For each distance the codes for no number, and for a negative one."""
 
 
 def parse_near(operator: str, condition: Mapping[str, Any]) -> Near:
@@ -232,6 +254,7 @@ def parse_near(operator: str, condition: Mapping[str, Any]) -> Near:
     if spherical and not geo_shapes.is_on_globe(found.points[0]):
         raise CommandError(ErrorCode.BAD_VALUE, "Legacy point is out of bounds for spherical query")
     items = list(value.values()) if isinstance(value, dict) else value
+    # `[x, y, distance]`: a third number is the greatest distance, unless there is a `$maxDistance`.
     third = {"$maxDistance": items[2]} if len(items) > 2 and is_number(items[2]) else {}  # noqa: PLR2004 -- a pair, and a distance
     if third and not geo_shapes.number(items[2]) >= 0:
         raise CommandError(_NEGATIVE_THIRD, "max distance must be non-negative")
@@ -277,13 +300,18 @@ def _distance(name: str, value: Any, codes: tuple[int, int], *, finite: bool = F
     if not is_number(value):
         raise CommandError(codes[0], f"{name} must be a number")
     distance = geo_shapes.number(value)
+    # NaN is refused by this too. Infinity is a bound that the default has, and in `$geometry` nobody may
+    # state.
     if not distance >= 0 or (finite and math.isinf(distance)):
         raise CommandError(codes[1], f"{name} must be non-negative")
     return distance
 
 
 def nearest(near: Near, document: Any, parts: tuple[str, ...]) -> tuple[float, Any] | None:
-    """Return the least distance of a document's geometries, and that geometry; None if none is in reach."""
+    """Return the least distance of a document's geometries, and that geometry; None if none is in reach.
+
+    An array of points counts by its nearest one. The cost is one distance for each geometry.
+    """
     reached = [
         (distance, value)
         for value, shape in geometries_of(document, parts)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
+# Not the mean radius of 6,371 km, which would move each distance by one part in 900.
 EARTH_RADIUS_METRES: Final = 6_378_100.0
 """The equator's radius that servers reckon with."""
 
@@ -48,6 +49,7 @@ def shapely() -> Any:
 def radians_between(first: Pair, second: Pair) -> float:
     """Return the angle between two points of the sphere, in radians, as servers reckon it."""
     (ax, ay, az), (bx, by, bz) = _vector(first), _vector(second)
+    # The cross product: near 0 and near 180 degrees its length is exact where the arc cosine is not.
     across = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
     sine = math.sqrt(across[0] * across[0] + across[1] * across[1] + across[2] * across[2])
     return math.atan2(sine, ax * bx + ay * by + az * bz)
@@ -62,6 +64,8 @@ def radians_to(center: Pair, shape: GeoShape) -> float:
     """Return the angle between a point and the nearest of a shape, in radians."""
     if shape.is_point:
         return radians_between(center, shape.points[0])
+    # Around the point itself distances on the map grow with the angle (its tangent), so the nearest of the
+    # map is that of the sphere.
     drawn = _drawn(shape, _gnomonic(center))
     if drawn is None:
         return min(radians_between(center, vertex) for vertex in shape.vertices())
@@ -69,7 +73,10 @@ def radians_to(center: Pair, shape: GeoShape) -> float:
 
 
 class SphericalArea:
-    """A query's geometry on the sphere. Raises `CommandError` 238 without the extra, `ValueError` if bad."""
+    """A query's geometry on the sphere. Raises `CommandError` 238 without the extra, `ValueError` if bad.
+
+    It is made once for a query and asked about each document: what is prepared here makes asking cheap.
+    """
 
     def __init__(self, shape: GeoShape) -> None:
         self._library = shapely()
@@ -102,6 +109,7 @@ class SphericalArea:
         return self._covers(drawn, shape)
 
     def _covers(self, drawn: Any, shape: GeoShape) -> bool:
+        """Say whether the drawn area covers a shape; a point on the border counts, in spite of rounding."""
         return bool(self._area.covers(drawn)) or (
             shape.is_point and bool(self._area.distance(drawn) <= _TOUCH)
         )
@@ -209,6 +217,7 @@ def _gnomonic(center: Pair) -> Callable[[Pair], Pair | None]:
         longitude, latitude = math.radians(pair[0]) - middle_longitude, math.radians(pair[1])
         above, across = math.sin(latitude), math.cos(latitude)
         depth = sine * above + cosine * across * math.cos(longitude)
+        # The point is on the other half of the globe, or so near its edge that the map has no end.
         if depth < _HORIZON:
             return None
         return (
@@ -289,6 +298,7 @@ def is_pair(value: Any) -> bool:
 
 
 def _pair_of(value: Any) -> Pair | None:
+    """Return the first two numbers of an array or of an object by its fields' order; both are finite."""
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, list) or len(value) < 2:  # noqa: PLR2004 -- a pair
@@ -301,7 +311,10 @@ def _pair_of(value: Any) -> Pair | None:
 
 
 def number(value: Any) -> float:
-    """Return a number of BSON as a float."""
+    """Return a number of BSON as a float.
+
+    By its text, so that a decimal becomes the nearest double.
+    """
     return float(str(value)) if not isinstance(value, int | float) else float(value)
 
 
@@ -335,7 +348,11 @@ def stored(value: Any) -> GeoShape | None:
 
 
 def candidates(value: Any) -> Iterator[Any]:
-    """Yield what may be a geometry in a field's value: itself, or the elements of an array of points."""
+    """Yield what may be a geometry in a field's value: itself, or the elements of an array of points.
+
+    An array that begins with two numbers is one point. Of other arrays each element is looked at, and no
+    deeper.
+    """
     if isinstance(value, list) and not is_pair(value):
         yield from value
     else:
@@ -353,6 +370,7 @@ def parse_geojson(value: dict[str, Any], *, winding: bool = False) -> GeoShape:
     winds = _crs_of(value) == _STRICT_CRS
     if winds and not winding:
         raise BadShapeError(f"can't index geometry with strict winding order {show(value)}")
+    # It has members in place of coordinates.
     if kind == COLLECTION:
         return _collection(value)
     coordinates = value.get("coordinates")
@@ -391,6 +409,7 @@ def _crs_of(value: dict[str, Any]) -> str | None:
 
 
 def _collection(value: dict[str, Any]) -> GeoShape:
+    """Return the members as one shape of many parts; a collection within a collection is refused."""
     members = value.get("geometries")
     if not isinstance(members, list) or not members:
         raise BadShapeError("GeometryCollection geometries must be a nonempty array")
@@ -414,6 +433,7 @@ def _nonempty(value: Any, kind: str) -> list[Any]:
 
 
 def _position(value: Any) -> Pair:
+    """Return a longitude and a latitude; further numbers, such as a height, are passed over."""
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, list) or len(value) < 2 or not all(is_number(each) for each in value[:2]):  # noqa: PLR2004
@@ -439,6 +459,7 @@ def _polygon(value: Any) -> tuple[tuple[Pair, ...], ...]:
     rings = []
     for each in _nonempty(value, "Polygon"):
         ring = _positions(each)
+        # Nothing is closed here: a server refuses a ring that lacks its last position.
         if ring[0] != ring[-1]:
             raise BadShapeError(f"Loop is not closed: {show(each)}")
         if len(ring) < _TRIANGLE or len(set(ring)) < _TRIANGLE - 1:

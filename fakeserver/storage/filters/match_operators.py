@@ -1,4 +1,17 @@
-"""The query operators that test one value: `$eq`, `$gt`, `$in`, `$type` and their kin."""
+"""The query operators that test one value: `$eq`, `$gt`, `$in`, `$type` and their kin.
+
+Each is compiled by its row in `LEAF_OPERATORS` from its argument to a test. `matching` decides which values
+the test sees: the elements of an array too (`each`), or the value alone.
+
+Comparisons are bracketed by type: `$gt` of a number is false for any string, without an error. Numbers
+compare by value whatever their types, and strings by the collation. Null equals a missing field, NaN equals
+NaN and is neither less nor greater than a number; the ends of the order, MinKey and MaxKey, compare with
+all types.
+
+In Python `True == 1`, and a bool is an int: wherever numbers are tested by `==`, bools are told apart by
+their type. Tests run for each document, so the usual types have short ways of their own; all others compare
+by `order`, which makes a key of each value.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +79,11 @@ class LeafOperator:
 
 
 def is_operators(condition: Any) -> bool:
-    """Return whether a condition is a document of operators, not a value to equal."""
+    """Return whether a condition is a document of operators, not a value to equal.
+
+    The first field decides, as for a server. A document with `$ref` and `$id` is a reference, and so a
+    value.
+    """
     if not isinstance(condition, dict) or not condition:
         return False
     return next(iter(condition)).startswith("$") and not condition.keys() >= _REFERENCE
@@ -81,10 +98,13 @@ def equality(target: Any, fold: Fold | None) -> Test:
     kind = type(target)
     if target is None:
         return lambda value: value is None or value is MISSING
+    # Values of these types equal those of no other type in Python, as in BSON.
     if kind is ObjectId or (kind is str and fold is None):
         return lambda value: value == target
+    # `is`, because 1 and 1.0 equal True in Python.
     if kind is bool:
         return lambda value: value is target
+    # NaN equals itself in BSON and not in Python, and goes the long way.
     if (kind is int or kind is Int64 or kind is float) and not is_nan(target):
         return _equality_with_number(target)
     key = order(target, fold)
@@ -95,6 +115,7 @@ def _equality_with_number(target: float) -> Test:
     def test(value: Any) -> bool:
         if value == target:
             return type(value) is not bool
+        # Python's decimals compare exactly with ints and doubles, those of BSON with no number.
         return type(value) is Decimal128 and value.to_decimal() == target
 
     return test
@@ -121,6 +142,12 @@ def _eq(argument: Any, _name: str, _condition: Mapping[str, Any], fold: Fold | N
 
 
 def _comparison(compare: Callable[[Any, Any], bool], *, inclusive: bool) -> Compile:
+    """Return the compiler of a comparison, bracketed by type; `inclusive` says whether equals pass.
+
+    The special cases stand before the general one: null (only null and missing are as great), the ends of
+    the order (which compare with all types, missing fields too) and NaN (as great as NaN alone).
+    """
+
     def compile_comparison(
         argument: Any, name: str, _condition: Mapping[str, Any], fold: Fold | None
     ) -> Test:
@@ -157,14 +184,18 @@ def membership(operator_name: str, argument: Any, fold: Fold | None) -> Test:
             raise _bad(f"cannot nest $ under {operator_name}")
     patterns = [regex_test(item) for item in paced(argument) if isinstance(item, _REGEXES)]
     plain = [item for item in paced(argument) if not isinstance(item, _REGEXES)]
+    # A hash table: the cost for a document does not grow with the list. Regular expressions are tried one
+    # by one, and a value is compared with them only where no key is the same.
     key: Callable[[Any], Any] = identity if fold is None else lambda value: order(value, fold)
     keys = frozenset(key(item) for item in paced(plain))
+    # As `$eq` of null does, null in a list finds documents without the field.
     if None in plain:
         keys |= {key(MISSING)}
     return lambda value: key(value) in keys or any(pattern(value) for pattern in paced(patterns))
 
 
 def _size(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    """Compile `$size`: a whole number that is not negative; every other argument is code 2."""
     size, reason = whole(argument), not_an_integer(argument)
     if size is not None and size < 0:
         reason = reason or "Expected a non-negative number in"
@@ -176,6 +207,10 @@ def _size(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold 
 
 
 def _mod(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    """Compile `$mod`, which tests 64-bit integers: fractions of both sides are cut off before they divide.
+
+    The remainder has the sign of the value, as in C. What is infinite, NaN or beyond 64 bits never matches.
+    """
     if not isinstance(argument, list):
         raise _bad("malformed mod, needs to be an array")
     if len(argument) < 2:  # noqa: PLR2004 -- divisor and remainder
@@ -208,6 +243,10 @@ def _mod(argument: Any, _name: str, _condition: Mapping[str, Any], _fold: Fold |
 
 
 def _type(argument: Any, name: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
+    """Compile `$type` by names and numbers of types.
+
+    The test sees an array and its elements, so `{$type: "array"}` finds arrays, whatever they hold.
+    """
     aliases = argument if isinstance(argument, list) else [argument]
     if not aliases:
         raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{name} must match at least one type")
@@ -225,6 +264,7 @@ def type_aliases(alias: Any) -> tuple[str, ...]:
         return (alias,)
     if not is_number(alias):
         raise CommandError(ErrorCode.TYPE_MISMATCH, "type must be represented as a number or a string")
+    # By value: 2.0 names the same type as 2.
     names = tuple(name for name, code in TYPE_CODES.items() if code == exact(alias))
     if not names:
         raise _bad(f"Invalid numerical type code: {exact(alias)}")
@@ -238,6 +278,7 @@ def _regex(argument: Any, _name: str, condition: Mapping[str, Any], _fold: Fold 
     if type(argument) is not str and not isinstance(argument, Regex | re.Pattern):
         raise _bad("$regex has to be a string")
     if options and isinstance(argument, Regex | re.Pattern) and argument.flags & ~re.UNICODE:
+        # A server has one code for each order of the two.
         first = next(name for name in condition if name in {"$regex", "$options"})
         code = _OPTIONS_BEFORE if first == "$options" else _OPTIONS_TWICE
         raise CommandError(code, "options set in both $regex and $options")
@@ -245,6 +286,12 @@ def _regex(argument: Any, _name: str, condition: Mapping[str, Any], _fold: Fold 
 
 
 def _bits(matches: Callable[[int, int], bool], name: str) -> Compile:
+    """Return the compiler of a test of bits: of whole numbers as two's complement, and of binary data.
+
+    A number beyond 64 bits or with a fraction never matches. Negative ones have their sign in all higher
+    bits, as Python's integers have.
+    """
+
     def compile_bits(argument: Any, _path: str, _condition: Mapping[str, Any], _fold: Fold | None) -> Test:
         mask = _mask(argument, name)
 
@@ -268,6 +315,7 @@ def _mask(argument: Any, name: str) -> int:
     if not is_number(argument):
         raise _bad(f"{name} takes an Array, a number, or a BinData but received: {shown}")
     bits, reason = whole(argument), not_an_integer(argument)
+    # A mask has no sign, so one that needs the highest bit of 64 is a list of positions, or binary data.
     if reason is None and bits is not None and bits >= 0:
         return bits
     raise CommandError(ErrorCode.FAILED_TO_PARSE, f"{reason or 'Expected a non-negative number in'}: {shown}")

@@ -81,6 +81,7 @@ _NO_NEAR: Final = 5626500
 def compile_filter(query: Mapping[str, Any], scope: Scope = _PLAIN) -> Predicate:
     """Return a filter as a predicate on documents. Raises `CommandError` for one that a server refuses."""
     items: Collection[tuple[str, Any]] = query.items()
+    # Only then is there anything to sort; Python's sort leaves all others in their order.
     if "$where" in query:
         # The most expensive condition comes last.
         items = sorted(items, key=lambda item: item[0] == "$where")
@@ -98,6 +99,7 @@ def compile_element(condition: Any, scope: Scope = _PLAIN) -> Predicate:
     Operators test the element itself and do not look into one that is an array; other conditions are a
     filter on the element's fields, an array being a document whose fields are its indexes.
     """
+    # A reference is decoded as an object of its own, and is a filter on its fields here.
     if isinstance(condition, DBRef):
         condition = as_mapping(condition)
     if not isinstance(condition, dict) or (
@@ -109,6 +111,7 @@ def compile_element(condition: Any, scope: Scope = _PLAIN) -> Predicate:
 
     def test(element: Any) -> bool:
         if isinstance(element, list):
+            # `{$elemMatch: {"0": 4}}` is about the first element of an array within the array.
             element = {str(index): item for index, item in enumerate(element)}
         return is_object(element) and inner(as_mapping(element))
 
@@ -116,6 +119,10 @@ def compile_element(condition: Any, scope: Scope = _PLAIN) -> Predicate:
 
 
 def _refuse_whole_document_operators(condition: Mapping[str, Any]) -> None:
+    """Refuse what is about a whole document, also in branches: error 2.
+
+    `compile_filter` below does not know that it compiles for an element, so these are found first.
+    """
     for name, argument in condition.items():
         if name == "$where":
             raise CommandError(ErrorCode.BAD_VALUE, "$elemMatch cannot contain $where expression")
@@ -139,6 +146,8 @@ def compile_pull(condition: Any, scope: Scope = _PLAIN) -> Predicate:
     """
     if isinstance(condition, dict):
         if next(iter(condition), "") in _PATH_OPERATORS:
+            # The element as the value of a field with an empty name, so that tests see its elements if it
+            # is an array.
             wrapped = _condition("", condition, scope, parts=("",))
             return lambda element: wrapped({"": element})
         inner = compile_filter(condition, scope)
@@ -146,6 +155,7 @@ def compile_pull(condition: Any, scope: Scope = _PLAIN) -> Predicate:
     if isinstance(condition, _REGEXES):
         matches = _each(("",), regex_test(condition))
         return lambda element: matches({"": element})
+    # Not `equality`, for which null would also be what is missing.
     return lambda element: equal(element, condition, scope.fold)
 
 
@@ -154,6 +164,7 @@ def _compile_item(name: str, value: Any, scope: Scope) -> Predicate:
         return _condition(name, value, scope, parts=split(name))
     compiler = _TOP_LEVEL.get(name)
     if compiler is None:
+        # The two mistakes that a server has advice for.
         hint = (
             " If you are trying to negate an entire expression, use $nor."
             if name == "$not"
@@ -165,6 +176,10 @@ def _compile_item(name: str, value: Any, scope: Scope) -> Predicate:
 
 
 def _condition(name: str, condition: Any, scope: Scope, *, parts: tuple[str, ...]) -> Predicate:
+    """Return a condition on what stands at a path; `parts` is () for the value itself.
+
+    `name` is the path as errors show it. Operators of one field are a conjunction, and keep their order.
+    """
     if isinstance(condition, _REGEXES):
         return _each(parts, regex_test(condition))
     if not is_operators(condition):
@@ -173,6 +188,7 @@ def _condition(name: str, condition: Any, scope: Scope, *, parts: tuple[str, ...
     for operator, argument in condition.items():
         if operator == "$options" and "$regex" not in condition:
             raise CommandError(ErrorCode.BAD_VALUE, "$options needs a $regex")
+        # The operator that an option belongs to reads it from the whole condition.
         if not _is_option(operator, condition):
             predicates.append(_operator(name, operator, argument, condition, scope, parts))
     if len(predicates) == 1:
@@ -211,14 +227,17 @@ def _operator(
 
 
 def _each(parts: tuple[str, ...], test: Test) -> Predicate:
-    """Test what stands at a path, and each element of it if it is an array; without a path, a value alone."""
+    """Test what stands at a path, and each element of it if it is an array; without a path, a value alone.
+
+    The fast way is for one field of a document that is a plain dict: it calls nothing but the test.
+    """
     if not parts:
         return test
     if len(parts) == 1:
         name = parts[0]
 
         def shallow(document: Any) -> bool:
-            if type(document) is not dict:
+            if not isinstance(document, dict):
                 return any(_test_expanded(value, test) for value in read(document, parts))
             value = document.get(name, MISSING)
             return test(value) if type(value) is not list else _test_expanded(value, test)
@@ -228,18 +247,22 @@ def _each(parts: tuple[str, ...], test: Test) -> Predicate:
 
 
 def _test_expanded(value: Any, test: Test) -> bool:
+    """Test the elements of an array first, which a query mostly means, and then the value itself."""
     return (isinstance(value, list) and any(test(item) for item in paced(value))) or test(value)
 
 
 def _whole(parts: tuple[str, ...], test: Test) -> Predicate:
+    """Test what stands at a path, an array as the one value that it is."""
     return lambda document: any(test(value) for value in read(document, parts))
 
 
 def _negated(predicate: Predicate) -> Predicate:
+    """Negate a predicate on documents: it holds where no element passes, and where the field is missing."""
     return lambda document: not predicate(document)
 
 
 def _exists(_name: str, argument: Any, _scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    # A path into an array of documents exists if one of them has the field.
     there = _whole(parts, lambda value: value is not MISSING)
     return there if truthy(argument) else _negated(there)
 
@@ -275,11 +298,16 @@ def _elem_match(_name: str, argument: Any, scope: Scope, parts: tuple[str, ...])
 
 
 def _all(name: str, argument: Any, scope: Scope, parts: tuple[str, ...]) -> Predicate:
+    """Return `$all`: for each item there is an element that meets it, not the same one for all.
+
+    An item may be an array, which equals an element or the whole value. An empty list matches nothing.
+    """
     if not isinstance(argument, list):
         raise CommandError(ErrorCode.BAD_VALUE, "$all needs an array")
     if not argument:
         return lambda _document: False
     operators = [next(iter(item), "") if isinstance(item, dict) else "" for item in argument]
+    # All items are `$elemMatch`, or none is: a server reads them in two ways.
     if operators[0] == "$elemMatch":
         if set(operators) != {"$elemMatch"}:
             raise CommandError(ErrorCode.BAD_VALUE, "$all/$elemMatch has to be consistent")
@@ -303,6 +331,7 @@ _COMPOUND: Final[dict[str, Callable[[str, Any, Scope, tuple[str, ...]], Predicat
 
 
 def _branches(name: str, argument: Any, scope: Scope) -> list[Predicate]:
+    """Compile the branches of `$and`, `$or` or `$nor`; an empty list is refused, as it would mean nothing."""
     if not isinstance(argument, list):
         raise CommandError(ErrorCode.BAD_VALUE, f"{name} must be an array")
     if not argument:
@@ -329,10 +358,17 @@ def _nor(name: str, argument: Any, scope: Scope) -> Predicate:
 
 
 def _expr(_name: str, argument: Any, scope: Scope) -> Predicate:
+    """Return `$expr`: whether an expression on the document is true.
+
+    Errors while it is evaluated fail the command, as those of `$where` do; nothing else in a filter fails
+    then. Where expressions are optimized, the failures of its constants reach the scope as one, in the
+    words of a filter's optimizer.
+    """
     failures: list[CommandError] | None = None if scope.failures is None else []
     expression = compile_expression(argument, scope._replace(failures=failures))
     if failures and scope.failures is not None:
         scope.failures.append(optimizing(failures, "expression"))
+    # Without a collation the rewritten condition says the same, and is not asked.
     if scope.fold is None or not isinstance(argument, dict):
         return lambda document: truthy(expression(scope.frame(document)))
     # A server rewrites these as a condition of a filter, which knows no collation, and asks both.
@@ -380,6 +416,7 @@ def _sample_rate(name: str, argument: Any, scope: Scope) -> Predicate:
     if is_nan(argument) or not 0 <= rate <= 1:
         raise CommandError(ErrorCode.BAD_VALUE, f"numeric argument to {name} must be in [0, 1]")
     rng = scope.rng
+    # No random number is drawn where none decides.
     if rate in (0, 1) or rng is None:
         return lambda _document: rate == 1
     return lambda _document: rng.random() < rate
@@ -395,6 +432,7 @@ def _reference(name: str, argument: Any, scope: Scope) -> Predicate:
     return _each((name,), equality(argument, scope.fold if name == "$id" else None))
 
 
+# `$not` is not among them: `$pull` reads `{$not: …}` as a filter on fields, and refuses it there.
 _PATH_OPERATORS: Final = frozenset({*LEAF_OPERATORS, *_COMPOUND, *match_operators.OPERATORS, "$options"}) - {
     "$not"
 }
@@ -414,6 +452,7 @@ _TOP_LEVEL: Final[dict[str, Callable[[str, Any, Scope], Predicate]]] = {
     "$db": _reference,
     "$comment": lambda _name, _argument, _scope: lambda _document: True,
 }
+# The operators whose arguments hold conditions, for those who walk through filters.
 _CONTAINING: Final = frozenset({"$and", "$or", "$nor", "$not", "$elemMatch"})
 NAMES: Final = _PATH_OPERATORS | _TOP_LEVEL.keys() | {"$not"}
 """The operators of filters."""
@@ -429,7 +468,10 @@ SPECIAL: Final = SEARCHES | dict.fromkeys(("$expr", "$jsonSchema"), ErrorCode.QU
 
 
 def refuse_operators(query: Mapping[str, Any], refused: Mapping[str, int]) -> None:
-    """Refuse operators wherever a filter has them. Raises `CommandError` with the code of the first."""
+    """Refuse operators wherever a filter has them. Raises `CommandError` with the code of the first.
+
+    It walks into all that looks like operators, a value to equal included.
+    """
     for name, argument in query.items():
         if name in refused:
             subject = "$geoNear, $near, and $nearSphere are" if name in match_operators.NEAR else f"{name} is"
@@ -467,6 +509,10 @@ def equalities(query: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _pinned(condition: Any) -> Any:
+    """Return the value that a condition requires, `MISSING` if it leaves a choice.
+
+    Beside `$eq`, `$in` and `$all` of one value are equalities; a regular expression never is.
+    """
     if isinstance(condition, _REGEXES):
         return MISSING
     if not is_operators(condition):

@@ -1,4 +1,16 @@
-"""The paths of an update that name array elements: `a.$`, `a.$[]` and `a.$[identifier]`."""
+"""The paths of an update that name array elements: `a.$`, `a.$[]` and `a.$[identifier]`.
+
+`updates.updating` compiles the array filters once (`compile_array_filters`), checks that paths and filters
+name the same identifiers, and asks `concrete` for each document which paths a path stands for. These have
+numbers for elements, and are written one by one. Projections of `a.$` ask `matched_index`.
+
+`a.$` is the element by which the document matched. A filter is a predicate and does not say, so it is found
+anew, as a server would have met it: the conditions are sorted in a server's order, and the last one that an
+element decides wins. The manual calls filters on several arrays ambiguous; a server still has one answer.
+
+An array filter `{"x.a": 1}` is compiled as a filter on documents with one field: each element is tested as
+`{x: element}`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +46,11 @@ _IDENTIFIER: Final = re.compile(r"[a-z][a-zA-Z0-9]*")
 def compile_array_filters(
     filters: Sequence[Mapping[str, Any]], scope: Scope
 ) -> dict[str, Callable[[Any], bool]]:
-    """Return the predicates of `arrayFilters` by their identifiers. Raises `CommandError` for bad ones."""
+    """Return the predicates of `arrayFilters` by their identifiers. Raises `CommandError` for bad ones.
+
+    Codes: 9 without a field, with two, or for the same identifier twice, 2 for a name that is no
+    identifier; those of `SPECIAL` for operators that are not about an element.
+    """
     compiled: dict[str, Callable[[Any], bool]] = {}
     for each in filters:
         refuse_operators(each, SPECIAL)
@@ -67,6 +83,7 @@ def compile_array_filters(
 
 
 def _identifiers(query: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the first part of each path in a filter, also in its branches."""
     for name, condition in query.items():
         if name in {"$and", "$or", "$nor"}:
             for item in condition:
@@ -95,8 +112,13 @@ def concrete(
     filters: Mapping[str, Callable[[Any], bool]],
     scope: Scope = _PLAIN,
 ) -> list[tuple[str, ...]]:
-    """Return the paths that `path` stands for in `document`, array elements by their numbers."""
+    """Return the paths that `path` stands for in `document`, array elements by their numbers.
+
+    Raises `CommandError` 2 where a path needs an array that is not there, or `$` finds no element. A path
+    for an empty array stands for none, and changes nothing.
+    """
     parts = split(path)
+    # Most paths have none, and need no document.
     if "$" not in path:
         return [parts]
     return list(interruptible(_expand(document, (), parts, path, query, filters, scope)))
@@ -138,6 +160,7 @@ def _chosen(
     path: str,
     filters: Mapping[str, Callable[[Any], bool]],
 ) -> list[int]:
+    """Return the positions of the elements that `$[]` (no name) or `$[name]` stands for in an array."""
     array = exactly(document, done)
     if array is MISSING:
         raise CommandError(
@@ -161,6 +184,8 @@ def matched_index(document: Any, query: Mapping[str, Any], scope: Scope = _PLAIN
     condition in a server's order wins. Negations, alternatives and conditions on a whole array find none.
     """
     found = None
+    # By operator, then by path: a server sorts a conjunction before it matches, and remembers the last
+    # element.
     clauses = sorted(_clauses(query), key=lambda clause: (_order_of(clause[1]), clause[0]))
     for name, condition in clauses:
         index = _deciding_element(document, split(name), condition, scope)
@@ -200,11 +225,13 @@ def _operators(condition: Any) -> Iterator[dict[str, Any]]:
         operator = "$regex" if isinstance(condition, Regex | re.Pattern) else "$eq"
         yield {operator: condition}
         return
+    # Each operator is tested alone, and `$regex` needs its options for that.
     options = {name: condition[name] for name in ("$options",) if name in condition}
     for name, argument in condition.items():
         if name == "$all":
             for item in argument:
                 yield from _operators(item)
+        # A server rewrites a list of one as an equality, which has another place in its order.
         elif name == "$in" and len(argument) == 1:
             yield from _operators(argument[0])
         elif name == "$regex":
@@ -214,12 +241,14 @@ def _operators(condition: Any) -> Iterator[dict[str, Any]]:
 
 
 _UNDECIDED: Final = DISTANCES | {"$ne", "$nin", "$not", "$options", "$comment", "$uniqueDocs"}
+"""What is no test of an element: negations, and the options of other operators."""
 
 
 def _as_membership(branches: list[dict[str, Any]]) -> Mapping[str, Any]:
     """Return alternatives as the one condition that a server makes of them: values of the same field."""
     if len(branches) == 1:
         return branches[0]
+    # Alternatives on different fields, or with operators, stay alternatives, which decide no element.
     names = {name for branch in branches for name in branch}
     values = [value for branch in branches for value in branch.values()]
     if len(names) != 1 or len(values) < len(branches):
@@ -236,6 +265,7 @@ def _deciding_element(
     operator = next(iter(condition))
     test = compile_value(condition, scope)
     for value, index in _read_with_index(document, parts, None):
+        # Not yet within an array: the elements of this one are meant.
         if operator == "$elemMatch" and isinstance(value, list) and index is None:
             element = compile_element(condition[operator], scope)
             return next((place for place, item in enumerate(paced(value)) if element(item)), None)
@@ -257,6 +287,7 @@ def _read_with_index(
     elif is_object(value):
         yield from _read_with_index(as_mapping(value).get(parts[0], MISSING), parts[1:], index)
     elif isinstance(value, list):
+        # A number in a path picks an element, and does not count as entering the array.
         number = array_index(parts[0])
         if number is not None and number < len(value):
             yield from _read_with_index(value[number], parts[1:], index)

@@ -2,6 +2,16 @@
 
 A check returns the details for a rejected document, none for an accepted one. Makers of checks raise
 `CommandError` for an argument that a server refuses.
+
+The keywords are those of draft 4 of JSON Schema, with `bsonType` beside `type`, less those that a server
+leaves out (`_UNSUPPORTED`). A keyword is about one kind of value and holds for all others: `maxLength`
+accepts numbers, and `properties` what is no object. Only `type`, `bsonType` and `enum` look at the kind
+itself.
+
+The order of `_MAKERS` is the one in which a server parses and reports, whatever the order in the schema: of
+two mistakes it decides which one a client sees. Nested schemas are compiled with their parent, so a mistake
+deep within is refused at once. Collations do not matter here. Codes: 9 for what is written wrong, 14 for an
+argument of another type, 2 for unknown names of types.
 """
 
 from __future__ import annotations
@@ -59,13 +69,19 @@ def must_be(keyword: str, what: str, value: Any) -> CommandError:
 
 
 def violation(name: str, argument: Any, value: Any, reason: str) -> Details:
-    """Return the details about one keyword for a rejected document."""
+    """Return the details about one keyword for a rejected document.
+
+    The names and texts are a server's: clients parse `errInfo`, and tests compare it.
+    """
     shown = {"specifiedAs": {name: argument}, "reason": reason, "consideredValue": value}
     return [{"operatorName": name, **shown}]
 
 
 def typed(name: str, aliases_of: Callable[[Any], tuple[str, ...]]) -> Callable[[Any], Check]:
-    """Return the maker of a check of a value's type, whose names `aliases_of` explains."""
+    """Return the maker of a check of a value's type, whose names `aliases_of` explains.
+
+    The type that was found stands beside the value, as `consideredType`.
+    """
 
     def make(argument: Any) -> Check:
         aliases = argument if isinstance(argument, list) else [argument]
@@ -104,7 +120,10 @@ def bson_type(alias: Any) -> tuple[str, ...]:
 
 
 def one_of(argument: Any) -> Check:
-    """Return the check that a value is one of a list."""
+    """Return the check that a value is one of a list.
+
+    Equal as to a query: numbers by value, strings by their bytes, documents by the order of fields.
+    """
     if not isinstance(argument, list):
         raise must_be("enum", "an array", argument)
     if not argument:
@@ -127,6 +146,7 @@ def unique_items(argument: Any) -> Check:
         if (
             not argument
             or not isinstance(value, list)
+            # By hash, so that long arrays are not compared pair by pair.
             or len({identity(item) for item in paced(value)}) == len(value)
         ):
             return []
@@ -144,7 +164,11 @@ def _is_within(value: Any, limit: Any, beyond: Callable[[Any, Any], bool], *, st
 
 
 def limit(name: str, opposite: Callable[[Any, Any], bool]) -> Callable[[Mapping[str, Any]], Check]:
-    """Return the maker of a check of a number; `exclusiveMinimum` and its like make the limit one too far."""
+    """Return the maker of a check of a number; `exclusiveMinimum` and its like make the limit one too far.
+
+    Draft 4 has a number in `maximum` and a bool in `exclusiveMaximum`, which is nothing without the number
+    (9).
+    """
     exclusive = f"exclusive{name.capitalize()}"
 
     def make(schema: Mapping[str, Any]) -> Check:
@@ -179,6 +203,7 @@ def count(
     """Return the maker of a check of how much a text, an array or a document holds."""
 
     def make(argument: Any) -> Check:
+        # 2.0 is a whole number here, as it is to a server.
         limit = whole(argument)
         if limit is None or limit < 0:
             what = (
@@ -191,6 +216,7 @@ def count(
             raise unparsable(f"Expected {what} in: {name}: {show(argument)}")
 
         def check(value: Any) -> Details:
+            # The length of a text is counted in characters, and not in bytes.
             if not applies(value) or holds(len(value), limit):
                 return []
             return violation(name, argument, value, "comparison failed")
@@ -223,6 +249,8 @@ def _divides(divisor: Any, value: Any) -> bool:
         return False
     if not is_finite(divisor):
         return bool(exact(value) == 0)
+    # In decimals and with all digits: 0.3 is a multiple of 0.1, but dividing the doubles leaves a
+    # remainder.
     with decimal.localcontext(prec=_EXACT):
         return bool(to_decimal(value) % to_decimal(divisor) == 0)
 
@@ -270,11 +298,14 @@ def compile_schema(schema: Any) -> Check:
             raise unparsable(f"$jsonSchema keyword '{keyword}' is not currently supported")
         if keyword not in _KEYWORDS:
             raise unparsable(f"Unknown $jsonSchema keyword: {keyword}")
+    # They say nothing about documents, and are repeated in the details of a violation.
     for keyword in ("title", "description"):
         if keyword in schema and type(schema[keyword]) is not str:
             raise must_be(keyword, "a string", schema[keyword])
     if "bsonType" in schema and "type" in schema:
         raise unparsable("Cannot specify both $jsonSchema keywords 'type' and 'bsonType'")
+    # All makers run, as some keywords mean something only beside others; those without an argument check
+    # nothing.
     checks = [make(schema) for make in _MAKERS]
     return lambda value: [violation for check in checks for violation in check(value)]
 
@@ -294,6 +325,7 @@ def _names(keyword: str, argument: Any) -> list[str]:
 
 
 def _schemas(keyword: str, argument: Any) -> dict[str, Check]:
+    """Compile an object of schemas by name. An error for one that is no object (14) has its name."""
     if not is_object(argument):
         raise must_be(keyword, "an object", argument)
     for name, schema in argument.items():
@@ -307,6 +339,7 @@ def _schemas(keyword: str, argument: Any) -> dict[str, Check]:
 
 
 def _required(argument: Any) -> Check:
+    """Return the check that fields are there; a null one is."""
     _names("required", argument)
 
     def check(value: Any) -> Details:
@@ -320,6 +353,7 @@ def _required(argument: Any) -> Check:
 
 
 def _properties(argument: Mapping[str, Any]) -> Check:
+    """Return the checks of named fields. A missing one fails nothing: that is for `required`."""
     checks = _schemas("properties", argument)
 
     def check(value: Any) -> Details:
@@ -358,6 +392,10 @@ def _pattern_properties(schema: Mapping[str, Any]) -> Check:
 
 
 def _additional_properties(schema: Mapping[str, Any]) -> Check:
+    """Return the check of fields that neither `properties` nor a pattern names.
+
+    With `false` none may be there, `_id` included; with a schema they have to match it.
+    """
     allowed, known = schema.get("additionalProperties", True), frozenset(schema.get("properties", {}))
     patterns = [compile_regex(pattern) for pattern in schema.get("patternProperties", {})]
     inner = _bool_or_schema("additionalProperties", allowed)
@@ -378,6 +416,7 @@ def _additional_properties(schema: Mapping[str, Any]) -> Check:
 
 
 def _bool_or_schema(keyword: str, argument: Any) -> Check | None:
+    """Return the check of a keyword's schema, None for a bool, which has none."""
     if isinstance(argument, bool):
         return None
     if not is_object(argument):
@@ -399,6 +438,8 @@ def _items(argument: Any) -> Check:
 
 
 def _items_in_turn(checks: list[Check]) -> Check:
+    """Return the check of elements by a schema for each place; `additionalItems` has the rest."""
+
     def check(value: Any) -> Details:
         pairs = zip(checks, value if isinstance(value, list) else (), strict=False)
         failed = [
@@ -486,6 +527,11 @@ def _is_list(value: Any) -> bool:
 
 
 def _combined(name: str, holds: Callable[[int, int], bool]) -> Callable[[Any], Check]:
+    """Return the maker for `allOf`, `anyOf` or `oneOf`.
+
+    `holds` gets how many branches a value satisfies, and how many there are.
+    """
+
     def make(argument: Any) -> Check:
         if not isinstance(argument, list):
             raise must_be(name, "an array", argument)
@@ -505,6 +551,7 @@ def _combined(name: str, holds: Callable[[int, int], bool]) -> Callable[[Any], C
 
 
 def _negated(argument: Any) -> Check:
+    """Return the check for `not`; what was satisfied has no details, so there are none to show."""
     if not is_object(argument):
         raise must_be("not", "an object", argument)
     inner = compile_schema(argument)

@@ -72,7 +72,10 @@ PLAIN: Final = Folding()
 
 
 def language_of(name: str) -> str | None:
-    """Return a language's name from a name or a code, in any case; None for one that no server knows."""
+    """Return a language's name from a name or a code, in any case; None for one that no server knows.
+
+    The codes are those of two letters (`en`); `none` means neither stop words nor stems.
+    """
     name = name.lower()
     name = _CODES.get(name, name)
     return name if name in _NAMES else None
@@ -82,6 +85,7 @@ def words(text: str, language: str, folding: Folding = PLAIN) -> Iterator[str]:
     """Yield the terms of a text, in their order, without stop words."""
     stop, stem = _STOP_WORDS if language == ENGLISH else frozenset(), _stemmer(language)
     apart = _IN_ENGLISH if language == ENGLISH else _ELSEWHERE
+    # Delimiters become spaces piece by piece, with a yield point at each: a text may have 16 MB.
     starts = interruptible(range(0, len(text), _PIECE))
     spaced = "".join([text[start : start + _PIECE].translate(apart) for start in starts])
     for number, word in enumerate(spaced.split(" ")):
@@ -106,6 +110,7 @@ def without_diacritics(text: str) -> str:
     """Return a text without accents and other marks."""
     if text.isascii():
         return text
+    # Taken apart, marks are characters of their own (category Mn).
     apart = unicodedata.normalize("NFD", text)
     return unicodedata.normalize(
         "NFC", "".join(each for each in paced(apart) if unicodedata.category(each) != "Mn")
@@ -120,6 +125,7 @@ class _Apart(dict[int, str | int]):
 
     def __missing__(self, code: int) -> str | int:
         letter = chr(code)
+        # Kept: a text asks for few letters, and for each of them many times.
         self[code] = found = " " if letter not in self._kept and _delimits(letter) else code
         return found
 
@@ -145,11 +151,13 @@ def _stemmer(language: str) -> Callable[[str], str]:
         return str
     library: Any = library_beside("snowballstemmer")
     stem: Callable[[str], str] = library.stemmer(language).stemWord
+    # Stemming costs more than anything else here, and words repeat.
     return functools.lru_cache(maxsize=16384)(stem)
 
 
 _WILDCARD: Final = "$**"
 _FTS: Final = ("_fts", "_ftsx")
+"""The fields that stand for the text in a listed key, whose names are in `weights`."""
 _BAD_OVERRIDE: Final = 17262
 _WHOLE_STRING: Final = 1.1
 _OPTIONS: Final = frozenset({"$search", "$language", "$caseSensitive", "$diacriticSensitive"})
@@ -202,6 +210,7 @@ class TextIndex:
         return self._within(document, "", self.language)
 
     def _within(self, part: Mapping[str, Any], prefix: str, language: str) -> Iterator[Passage]:
+        """Yield the passages of a document, or of one within it, which may name its own language."""
         own = part.get(self.override)
         if type(own) is str:
             found = language_of(own)
@@ -213,6 +222,7 @@ class TextIndex:
                 yield from self._at(value, f"{prefix}{name}", language)
 
     def _at(self, value: Any, path: str, language: str) -> Iterator[Passage]:
+        """Yield the passages at a path; a document is entered where it may hold an indexed field."""
         if type(value) is str:
             weight = self.weights.get(path, self.weights.get(_WILDCARD))
             if weight is not None:
@@ -232,7 +242,10 @@ class TextIndex:
 
 
 def find_index(indexes: Iterable[IndexSpec]) -> TextIndex:
-    """Return the collection's text index. Raises `CommandError` 27 if it has none."""
+    """Return the collection's text index. Raises `CommandError` 27 if it has none.
+
+    A collection has at most one, so the first is it.
+    """
     for spec in indexes:
         found = TextIndex.of(spec)
         if found is not None:
@@ -247,7 +260,9 @@ def scores(passages: Iterable[Passage]) -> dict[str, float]:
         counts = Counter(words(text, language))
         length = sum(counts.values())
         for term, count in paced(counts.items()):
+            # 1 + 1/2 + 1/4 …: the tenth time hardly counts.
             frequency = 2 - 0.5 ** (count - 1)
+            # A word of a short string weighs more, and no word of a long one less than half.
             share = 0.5 * count / length + 0.5
             whole = _WHOLE_STRING if len(text) == len(term) and text.lower() == term else 1.0
             total[term] = total.get(term, 0.0) + weight * frequency * share * whole
@@ -272,6 +287,7 @@ class Search:
         """Return the score of a document that matches, None for one that does not."""
         weighed = scores(passages)
         found = [weighed[term] for term in paced(self.terms) if term in weighed]
+        # Terms first: they are what the index would look up. A search of negations alone finds nothing.
         if not found or not self._holds(passages):
             return None
         return sum(found)
@@ -281,6 +297,7 @@ class Search:
             return False
         if self.negated and self._has(self.negated, passages):
             return False
+        # Phrases are parts of the text as it stands, unstemmed, and may end within a word.
         texts = [folded(passage.text, self.folding) for passage in passages]
         if not all(any(phrase in text for text in texts) for phrase in self.phrases):
             return False
@@ -306,6 +323,7 @@ def parse_search(text: str, language: str, folding: Folding = PLAIN) -> Search:
             negative.append(part.text)
         else:
             positive.append(part.text)
+    # Search words pass through what the document's words do, so that both are the same stems.
     sentence = " ".join(positive)
     search.terms = frozenset(words(sentence, language))
     search.exact = frozenset(words(sentence, language, folding))
@@ -348,7 +366,10 @@ def _parts(text: str) -> Iterator[_Part]:
 
 
 def compile_text(argument: Any, scope: Scope) -> Callable[[Any], bool]:
-    """Return `$text` as a predicate, which notes each score. Raises `CommandError` for a malformed one."""
+    """Return `$text` as a predicate, which notes each score. Raises `CommandError` for a malformed one.
+
+    Scores are kept by document in `Scope.metadata`, for `$meta` and sorts by `textScore`.
+    """
     text, language, folding = _checked(argument)
     index = find_index(scope.indexes)
     search = parse_search(text, language or index.language, folding)

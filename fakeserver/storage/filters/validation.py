@@ -1,4 +1,17 @@
-"""Validators of collections, and the details that a client gets of a failed validation."""
+"""Validators of collections, and the details that a client gets of a failed validation.
+
+The catalog keeps a `Validator` with each collection that has one, and asks it before a document is inserted
+or replaced by its successor. A failure is error 121 with the details as `errInfo`, in which a client finds
+the conditions that failed; they are made only then, as they cost a second look at each condition.
+
+At the level `strict` each write is checked. A `moderate` validator lets an update pass where the document
+before did not match either. The level `off` and the action `warn` make no validator at all, and
+`bypassDocumentValidation` is up to the callers.
+
+A validator knows no collection but its own and no client: it cannot search, run scripts or draw random
+numbers. `$$NOW` and `$$CLUSTER_TIME` change from write to write, so a validator that names them is compiled
+anew for each check.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +56,7 @@ class Validator:
         refuse_operators(query, SEARCHES)
         self.query = query
         self.moderate = moderate
+        # By its text, which may name them where it only says so (`$literal`): then it is compiled in vain.
         text = str(query)
         self._builtins = tuple(name for name in ("NOW", "CLUSTER_TIME") if f"$${name}" in text)
         self._scope = Scope(
@@ -59,6 +73,8 @@ class Validator:
         self, document: Document, before: Document | None = None, builtins: Mapping[str, Any] = _NO_BUILTINS
     ) -> None:
         """Refuse a document, which was `before` if it is updated. Raises `WriteError` 121 with `errInfo`."""
+        # A filter has yield points. At one of them another command could change the document that this
+        # write is about to replace.
         with in_one_turn():
             accepts = self._accepts
             if self._builtins:
@@ -69,6 +85,11 @@ class Validator:
         raise _failed_validation(document, details)
 
     def _details(self, document: Document, scope: Scope) -> Document:
+        """Return what failed, condition by condition.
+
+        A lone `$jsonSchema` reports its keywords, a lone condition itself; several are a conjunction, with
+        the index of each that failed.
+        """
         if set(self.query) == {"$jsonSchema"}:
             schema = self.query["$jsonSchema"]
             violations = _schema.compile_schema(schema)(document)
@@ -122,7 +143,11 @@ def _failed_validation(document: Document, details: Document) -> WriteError:
 
 
 def explain(name: str, condition: Any, document: Document) -> Document:
-    """Return why a document does not match one condition, as `errInfo.details` has it."""
+    """Return why a document does not match one condition, as `errInfo.details` has it.
+
+    It tells the first operator of the condition, a missing field and a type that did not match; a server
+    tells more of operators that contain others.
+    """
     operator = next(iter(condition)) if is_operators(condition) else "$eq"
     if name.startswith("$"):
         operator = name
