@@ -2,6 +2,14 @@
 
 Handles are the ids of the requests that created them. A process serves one case after the other, and is
 replaced when it was lost.
+
+A `CommandAdapter` lives for one case and never closes its process: `aclose` only asks the driver to close
+what the case has left. It takes over the `said` and `clock` of the `Child` when it is made, so events that
+come after the next adapter was made reach that one, which knows no such client and drops them.
+
+A transaction's callback crosses the pipe twice: the process says that the driver runs it, its operations go
+out as ordinary requests, and `return` ends it. The error of such an operation keeps its request's number
+(`_RequestFailed`), by which the process finds the very exception that the driver has to see.
 """
 
 from __future__ import annotations
@@ -63,6 +71,10 @@ class Children:
         child.dialogue = dialogue
         return CommandAdapter(child, clock, call_seconds=self._call_seconds)
 
+    def __len__(self) -> int:
+        """Return how many processes run."""
+        return len(self._running)
+
     async def aclose(self) -> None:
         """End all processes."""
         while self._running:
@@ -90,7 +102,7 @@ class CommandAdapter:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the process has declared."""
+        """The features that the process has declared."""
         return self._child.hello.features
 
     async def create_client(self, spec: ClientSpec) -> Handle:

@@ -1,4 +1,14 @@
-"""`pushbackd conform`: run scenarios against drivers on fake deployments, and report what conforms."""
+"""`pushbackd conform`: run scenarios against drivers on fake deployments, and report what conforms.
+
+`run_of` turns the command line into a `PreparedRun` (the plan, the settings, the expectations, how to
+report), and `_execute` performs it by `harness.running.conformance`, or by the flake lab where cases are
+repeated. Options that contradict each other are refused before anything is started or asked, and no case runs
+before every file that will be written has been tried: a run of half an hour must not end with a path that
+cannot be written.
+
+The plan is made of cases, drivers and deployments in a fixed order, so that two runs of the same command line
+can be compared line by line. With `--watch` the same command line is run again for the files that were saved.
+"""
 
 from __future__ import annotations
 
@@ -67,6 +77,7 @@ if TYPE_CHECKING:
     from harness.planning.expectations import Expectations
 
 
+# Printed once, after the first command of a newcomer: one without any option, all of whose cases passed.
 _DONE: Final = (
     "The scenarios drove the reference driver against fake servers, and held what both did to the"
     " specifications."
@@ -227,8 +238,8 @@ def command(**_: Any) -> ExitCode:
 
     The first Ctrl-C ends the run, and so does a SIGTERM: the reports list the cases that did not run.
 
-    The exit code is 0 when all cases passed, 1 when one failed, 2 for a file or a case that cannot be used, 3
-    for a defect of this program, 4 for a wrong command line, 5 when nothing ran, 6 when a case passed that is
+    The exit code is 0 when all cases passed, 1 when one failed, 2 for a wrong command line, a file or a case
+    that cannot be used, 3 for a defect of this program, 5 when nothing ran, 6 when a case passed that is
     known to fail, 130 after Ctrl-C, 143 after SIGTERM, 141 when the reader of the output has gone.
     """
     options = Options.of(click.get_current_context())
@@ -237,10 +248,13 @@ def command(**_: Any) -> ExitCode:
     if options.interrupt_ends_loops:
         click.echo("the first Ctrl-C ends loops, the second one ends the run", err=True)
     with interruption.politely():
+        # Signals are noted from here on, also while a watch waits for a file; `watch` ends with the code of
+        # its last run.
         if not options.watch:
             return _conform(options)
 
         def conform_saved(paths: Sequence[Path]) -> ExitCode:
+            # The parsed files of the last run are kept by path, and one of them has just been saved.
             forget()
             return _conform(replace(options, paths=tuple(paths)))
 
@@ -249,6 +263,8 @@ def command(**_: Any) -> ExitCode:
 
 def _conform(options: Options) -> ExitCode:
     """Run what a command line asks for, once."""
+    # Reading makes many objects without cycles, which stay to the end: the collector would go over them again
+    # and again, and workers that are forked share them with this process.
     with never_collecting():
         run = run_of(options)
         gc.freeze()  # what was read stays to the end
@@ -257,6 +273,7 @@ def _conform(options: Options) -> ExitCode:
 
 
 def _execute(run: PreparedRun, options: Options) -> ExitCode:
+    # Nothing to do is a success here: a hook or a CI step asks with --changed at every commit.
     if options.changed is not None and not run.complaints and not run.items and not options.keyword:
         click.echo(f"no scenario differs from {options.changed}", err=True)
         return ExitCode.PASSED
@@ -274,10 +291,12 @@ def _execute(run: PreparedRun, options: Options) -> ExitCode:
     if run.repeats.wanted and (path := options.html) is not None:
         with writing(path):
             check_writable(path)
+    # The lab draws a page of its own at its end, from all runs of each case.
     page = None if run.repeats.wanted else options.html
     with result_files(run.settings, results=options.results, html=page) as files:
         of_run = LabRun(run, files, options.html) if run.repeats.wanted else Conformance(run, files)
         code = of_run.execute()
+    # A default in the environment counts as the user's word: CI systems set some.
     if code is ExitCode.PASSED:
         ctx = click.get_current_context()
         is_bare = all(ctx.get_parameter_source(name) is ParameterSource.DEFAULT for name in ctx.params)
@@ -304,6 +323,7 @@ def run_of(options: Options) -> PreparedRun:
     """
     refuse_clashes(options)
     uris = external_uris(options)
+    # Adapters of the user's are started here for the first time, to learn their names, features and editions.
     infos = drivers_named(options.adapter)
     settings = _settings(options, infos, uris)
     for name, info in infos.items():
@@ -316,8 +336,11 @@ def run_of(options: Options) -> PreparedRun:
     with bad_input(ExpectationsError, BadInputError):
         expectations = {adapter: of_adapter(adapter, options.expectations) for adapter in editions}
         scenarios = load_all(files_of(options))
+    # With one usable file the run goes on, and the complaints are part of its report and of its exit code.
     if not scenarios.files and scenarios.complaints:
         raise click.ClickException("\n".join(scenarios.complaints))
+    # A file of the user's is meant for the cases of this run, so each of its entries has to match one
+    # somewhere.
     own, bundled = options.expectations, bundled_root().resolve()
     is_users = own is not None and not own.resolve().is_relative_to(bundled)
     _refuse_unmatched(expectations, scenarios, everywhere=is_users)
@@ -357,6 +380,8 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
             f"--loop-seconds {loop_seconds:g} must be less than --case-timeout, which is {case_timeout:g}s:"
             " a case whose loop takes so long counts as hung"
         )
+    # One driver that needs real time brings the whole run to it: results of both kinds would not be
+    # comparable.
     can = uris is None and all(info.virtual_time for info in infos.values())
     return Settings(
         uri=uris.uri if uris else "",
@@ -373,6 +398,7 @@ def _settings(options: Options, infos: Mapping[str, DriverEntry], uris: External
         drivers=versions_of(infos),
         wire=options.verbose >= WIRE_VERBOSITY,
         trace=trace_of(options.trace_adapter, infos),
+        # Timelines of cases that pass cost time and memory; only files show them.
         detail="all" if options.results or options.html else "failures",
     )
 

@@ -1,4 +1,9 @@
-"""`pushbackd record`: run a scenario's operations, and write their events down as expectations."""
+"""`pushbackd record`: run a scenario's operations, and write their events down as expectations.
+
+`harness.authoring.recording` does the work: `CaseObserver` runs cases, `Recorder` compares the runs and edits
+the text. Here the matrix of drivers, deployments and seeds is put together, and the result goes to standard
+output, to `-o` or into FILE. The result is a text and no document: comments and layout are the author's.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +103,7 @@ def command(
     before you commit it: it states what the driver did, not what it should do.
 
     The text goes to standard output unless -o or --in-place says otherwise. The exit code is 0 when something
-    was recorded, 1 when a case fails, 2 for a file that cannot be used, 4 for a wrong command line, 5 when
+    was recorded, 1 when a case fails, 2 for a wrong command line or a file that cannot be used, 5 when
     there is nothing to record.
     """
     if output is not None and in_place:
@@ -136,6 +141,7 @@ def command(
         click.echo(text, nl=False)
         return ExitCode.PASSED
     with writing(written):
+        # The text was read without its mark, and the file is to stay as it was.
         mark = _BYTE_ORDER_MARK if path.read_bytes().startswith(_BYTE_ORDER_MARK) else b""
         write_whole(written, mark + text.encode())
     click.echo(written)
@@ -146,6 +152,7 @@ def _file_and_case(target: str) -> tuple[Path, str]:
     """Return the file and the description of the case. Raises `UsageError` when there is no such case."""
     name, _, case = target.partition("::")
     path = Path(name)
+    # JSON has no comments, and is made of the YAML file by `to-json`, which would undo the recording.
     if path.suffix == ".json":
         raise click.UsageError(f"{path} is JSON: record into the YAML file, and to-json writes the JSON")
     with bad_input(ScenarioError):

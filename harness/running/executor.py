@@ -84,9 +84,12 @@ async def run_disturbed(
 
 
 _CALL_SHARE = 0.75
+"""The part of a case's time that one call may take of an adapter that is a process of its own.
+
+Less than the whole, so that a call that hangs is told as the adapter's, before the case itself is too late.
+"""
 _VIRTUAL_ONLY = 60
 """How many times as long a case may take that runs in virtual time only, where waiting costs nothing."""
-"""The part of a case's time that one call may take of an adapter that is a process of its own."""
 
 _STATUSES = {
     Status.PASSED: ResultStatus.PASSED,
@@ -191,7 +194,8 @@ class ItemExecutor:
             for key in tuple(self._deployments):
                 await self._discard(key)
 
-        if self._deployments:
+        # After a failed case the deployment is gone, and the adapter's process is not.
+        if self._deployments or self._children:
             self._real.run(close_everything())
         self._real.close()
 

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 INDEX = ROOT / "docs" / "README.md"
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+FILE_LINK = re.compile(r"\[`([\w/.-]+\.py)`\]\(([^)#]+)")
 CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ pushbackd ([\w-]+)([^\n]*)$", re.MULTILINE)
 OPTION = re.compile(r"(?<!\S)--[a-zA-Z-]+")
@@ -102,6 +103,12 @@ def sentences(path: Path) -> list[str]:
 def test_every_link_leads_to_a_file_that_is_there(path: Path) -> None:
     missing = [target for target in LINK.findall(path.read_text()) if not (path.parent / target).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_a_link_that_looks_like_a_file_leads_to_that_file(path: Path) -> None:
+    found = FILE_LINK.findall(path.read_text())
+    assert [label for label, target in found if not target.endswith(label)] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)

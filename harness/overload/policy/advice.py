@@ -1,7 +1,12 @@
-"""What the readings of a server advise its operator to set, with the reason, and pictures of them.
+"""Advice to the operator of a server: settings by its readings, with the reason, and pictures of them.
 
-All that a server can do is what it finishes while requests queue throughout. The busy readings, in their
+A server's capacity is what it finishes while requests queue throughout. The busy readings, in their
 order, fall into five parts; how far these differ is the uncertainty, and the lowest counts.
+
+A `GovernorAdvice` is a listener of a `Governor` and knows no server. Without enough busy readings the advice
+is to leave the limiter off: a server that was never busy has not shown what it can do. `to_document` is what
+programs read; the sentences are made for people, and name numbers from the readings alone (docs/ROLLOUT.md
+has examples).
 """
 
 from __future__ import annotations
@@ -20,13 +25,17 @@ if TYPE_CHECKING:
     from harness.overload.policy.engine import Decision
     from harness.overload.policy.policies import Sample
 
+# A burst of a tenth of a second evens out chance and lets no queue grow that clients would feel. At a low
+# rate it would be less than a token, which admits nobody.
 _BURST_SECONDS: Final = 0.1
 _LEAST_BURST_TOKENS: Final = 2
 _PARTS: Final = 5
 _ENOUGH_BUSY: Final = 20
 """Busy readings from which on there is a capacity to tell."""
 _OF_CAPACITY: Final = 0.9
+"""The rate as a part of the capacity: at the whole of it a queue that has grown would never drain."""
 _MOST_KEPT: Final = 20_000
+"""Readings in memory: those of more than an hour at four a second."""
 _SHOWN_PART: Final = 0.95
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 
@@ -42,14 +51,19 @@ class GovernorAdvice:
     def __init__(self, timeout: float | None = None) -> None:
         self._timeout = timeout
         self._decisions: list[Decision] = []
-        self._dropped = 1
+        self._taken = 0
+        self._every = 1
+        """Of so many readings one is kept, so that all parts of a long run count alike."""
 
     def add(self, decision: Decision) -> None:
         """Take a reading; of a long run every second one is kept, then every fourth."""
+        self._taken += 1
+        if self._taken % self._every:
+            return
         self._decisions.append(decision)
         if len(self._decisions) > _MOST_KEPT:
             del self._decisions[::2]
-            self._dropped *= 2
+            self._every *= 2
 
     @property
     def _samples(self) -> list[Sample]:

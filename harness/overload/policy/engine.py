@@ -1,4 +1,10 @@
-"""The controller's shell: look, decide, set, wait."""
+"""The controller's shell: look, decide, set, wait.
+
+It governs one server, by a direct connection: limits belong to a server, and a client of the whole set could
+read one member and set another after a failover. It must not be shut out by its own limit, so it exempts its
+application name before the first decision. On leaving it puts back the limiters (`_GOVERNED`), after an
+error too; its name stays on the list of exemptions.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +45,7 @@ def _several_hosts(uri: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was seen at an instant, and what was set then: nothing without a policy."""
+    """A sample at an instant, and the settings that followed: none without a policy."""
 
     at: float
     sample: Sample
@@ -115,7 +121,9 @@ class Governor:
             try:
                 await self.step()
             except DriverError:
+                # The next look begins anew: a sample over the gap would mix a failover or a restart into it.
                 self._reading = None
+            # Evenly, but without catching up: looks that follow at once would see nothing.
             due = max(due + self._interval, self._clock.now())
             await self._clock.sleep_until(due)
 
@@ -128,6 +136,7 @@ class Governor:
             return
         now = self._clock.now()
         settings = None if self._policy is None else self._policy.decide(sample, now)
+        # Only what changes is sent: each `setParameter` costs the server that is overloaded.
         if settings is not None and settings != self._set:
             await self._set_parameters(settings.parameters())
             self._set = settings
@@ -144,6 +153,7 @@ class Governor:
             raise CannotGovernError("the server has no request rate limiter: it is no mongod since 8.2")
         exempt = (values.get(_EXEMPTIONS) or {}).get("appNames", [])
         if APP_NAME not in exempt:
+            self._before[_EXEMPTIONS] = {"appNames": exempt}
             await self._set_parameters({_EXEMPTIONS: {"appNames": [*exempt, APP_NAME]}})
 
     async def _set_parameters(self, values: dict[str, Any]) -> None:

@@ -1,4 +1,12 @@
-"""Policies of a controller: pure decisions, one sound, one that people make all the same."""
+"""Policies of a controller: pure decisions, one sound, one that people make all the same.
+
+Nothing here asks a server or a clock. `Reading.of` takes the counters out of a `serverStatus`, `since` makes
+a `Sample` of two of them, and a `Policy` makes `Settings` of that. All times are seconds, all rates per
+second; `serverStatus` has milliseconds and microseconds, which end in `Reading.of`. Counters are those since
+the start of the server, so time is measured by its `uptime` too: a slow reply does not distort a rate.
+
+docs/OVERLOAD.md, "The policy engine", has the rules of `Aimd` for operators, with what they achieve.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +25,7 @@ _LEAST_BURST_TOKENS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the limiters of a server are to be set to; rates are per second.
+    """Settings for the limiters of a server; rates are per second.
 
     Without a `connection_rate` the limiter of new connections is left alone.
     """
@@ -93,6 +101,7 @@ class Aimd:
             if sample.busy:
                 known, new = self.capacity, sample.finished
                 self.capacity = new if known is None else known + self._weight * (new - known)
+                # Never up: while there is a queue, a rate below the target already drains it.
                 self.rate = min(self.rate, self.capacity * self._decrease)
         elif sample.rejected or (self._limits_connections and sample.turned_away):
             if self.capacity is None:
@@ -146,19 +155,19 @@ class CannotGovernError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What a server did in the `seconds` between two readings; the others are per second, and a delay."""
+    """The work of a server in the `seconds` between two readings; the others are per second, and a delay."""
 
     seconds: float
     admitted: float
     rejected: float
-    """What the request rate limiter said to requests."""
+    """Answers of the request rate limiter, as are those admitted."""
     finished: float
     """Operations that gave back their ticket."""
     queue_length: int
     busy: bool
     """There was a queue at both readings, so what was finished is all that could be."""
     delay: float
-    """How many seconds an operation queued for tickets, or will, if the queue moves on as it did."""
+    """Seconds that an operation queued for tickets, or will, if the queue moves on as it did."""
     turned_away: float = 0.0
     """Connections that were not established, because of their own rate limiter."""
 
@@ -203,8 +212,9 @@ class Reading:
         """Return what happened since an earlier reading, None if no time has passed."""
         seconds = self.uptime - before.uptime
         if seconds <= 0:
-            return None
+            return None  # also after a restart, when the counters begin again
         finished = (self.finished - before.finished) / seconds
+        # Per operation that arrived, not per second.
         queued = (self.time_queued - before.time_queued) / max(self.arrived - before.arrived, 1)
         # Whoever still waits is not in the sum: a queue that stands shows by its length alone.
         ahead = self.queue_length / finished if finished else self.queue_length * seconds

@@ -1,4 +1,4 @@
-"""Is an actual value what a scenario expects? One pure function, and a table of special operators.
+"""Comparison of an actual value with an expected one: a pure function, and a table of special operators.
 
 Unified Test Format: Evaluating Matches. Theory of operation:
 
@@ -26,6 +26,7 @@ import datetime as dt
 import re
 import uuid
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import (
@@ -47,13 +48,12 @@ from harness.unified.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from decimal import Decimal
 
 __all__ = ["Entities", "hex_bytes", "match", "match_each", "match_exactly", "missing"]
 
 
 class Entities(Protocol):
-    """What the operators need of an entity map. Both raise `EntityError`."""
+    """The part of an entity map that the operators need. Both raise `EntityError`."""
 
     def document(self, name: str) -> Any:
         """Return a saved result."""
@@ -66,7 +66,7 @@ class Entities(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where an operator stands: the case's entities, and whether it takes the place of a root document."""
+    """The place of an operator: the case's entities, and whether it stands for a root document."""
 
     entities: Entities
     root: bool
@@ -112,6 +112,8 @@ def match_each(expected: Any, actual: Any, *, entities: Entities) -> Mismatch | 
     if isinstance(expected, list):
         return _match_array(expected, actual, entities, root=True)
     operator = _operator_of(expected)
+    # These two pass on what a root document is; all other operators make a value of the array and of what is
+    # in it.
     if operator == "$$unsetOrMatches" and actual is not None:
         return match_each(expected[operator], actual, entities=entities)
     if operator == "$$matchesEntity":
@@ -122,6 +124,8 @@ def match_each(expected: Any, actual: Any, *, entities: Entities) -> Mismatch | 
 def match_exactly(expected: Any, actual: Any) -> Mismatch | None:
     """Return where stored data differ: nothing extra, no operators; only the order of keys is free."""
     if isinstance(expected, dict) and isinstance(actual, dict):
+        # Keys of either side in one pass, expected ones first, so that the message is about the test's own
+        # key where it can be.
         for key in {**expected, **actual}:
             if key not in expected or key not in actual:
                 why = "is missing" if key in expected else "is not expected here"
@@ -142,6 +146,10 @@ def match_exactly(expected: Any, actual: Any) -> Mismatch | None:
 
 
 def _operator_of(expected: Any) -> str | None:
+    """Return the special operator that an expected value is, None for an ordinary one.
+
+    A document with a second key is an ordinary one, in which a key with two dollars is a key.
+    """
     if not isinstance(expected, dict) or len(expected) != 1:
         return None
     (name,) = expected
@@ -151,6 +159,11 @@ def _operator_of(expected: Any) -> str | None:
 def _match_document(
     expected: Mapping[str, Any], actual: Any, entities: Entities, *, root: bool
 ) -> Mismatch | None:
+    """Compare documents by their keys, whatever their order.
+
+    Keys that the test names come first, in its order; one that it does not name is told only where all of
+    these match.
+    """
     if not isinstance(actual, dict):
         return Mismatch("", expected, actual, f"expected a document, got {type_name(actual)}")
     for key, value in expected.items():
@@ -198,6 +211,10 @@ def _match_scalar(expected: Any, actual: Any) -> Mismatch | None:
 
 
 def _bytes(value: Any) -> tuple[int, bytes]:
+    """Return a binary value as its subtype and its bytes.
+
+    Subtypes count: two binaries of equal bytes and other subtypes are two values to a server.
+    """
     if isinstance(value, uuid.UUID):
         return 4, value.bytes  # a client that decodes UUIDs gives the type, not the binary of subtype 4
     return getattr(value, "subtype", 0), bytes(value)
@@ -208,12 +225,16 @@ def _utc(value: dt.datetime) -> dt.datetime:
 
 
 def _is_nan(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_nan()
     return isinstance(value, float) and value != value  # noqa: PLR0124  # the definition of NaN
 
 
 _NUMBERS: Final = frozenset({"int", "long", "double"})
 _INT32: Final = range(-(2**31), 2**31)
 
+# Code stands before str, whose subclass it is. An int has no row: `type_name` goes by its size, as a server
+# does, unless it is an Int64.
 _TYPES: Final[Sequence[tuple[type | tuple[type, ...], str]]] = (
     (Int64, "long"),
     (bool, "bool"),
@@ -270,6 +291,7 @@ def _type(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
             raise ScenarioError(
                 f"$$type does not know {name!r}", fix="use the names of the query operator $type"
             )
+        # An alias stands for its types, any other name for itself.
         allowed |= _ALIASES.get(name, frozenset({name}))
     got = type_name(actual)
     if got in allowed:
@@ -322,7 +344,9 @@ def _lte(argument: Any, actual: Any, _scope: _Scope) -> Mismatch | None:
     value = _number(actual)
     if value is None:
         return Mismatch("", {"$$lte": argument}, actual, f"expected a number, got {type_name(actual)}")
-    if value <= limit:
+    # Decimals are compared as Python's decimals, which order exactly against ints and floats; NaN is none of
+    # them, and Python refuses to order the NaN of a decimal.
+    if not (_is_nan(value) or _is_nan(limit)) and value <= limit:
         return None
     return Mismatch("", {"$$lte": argument}, actual, f"expected at most {argument!r}, got {actual!r}")
 
@@ -344,6 +368,7 @@ def _match_as_document(argument: Any, actual: Any, scope: _Scope) -> Mismatch | 
         return Mismatch(
             "", argument, actual, f"is the Extended JSON of {type_name(document)}, not of a document"
         )
+    # Text of Extended JSON is data like a document within another; `$$matchAsRoot` inside allows more keys.
     return match(argument, document, entities=scope.entities, root=False)
 
 
@@ -381,6 +406,7 @@ class Mismatch:
 
     def below(self, prefix: str) -> Mismatch:
         """Return the same mismatch, seen from a value that holds this one at `prefix`."""
+        # An index joins without a dot: `updates[0].q`.
         glue = "." if self.path and not self.path.startswith("[") else ""
         return Mismatch(f"{prefix}{glue}{self.path}", self.expected, self.actual, self.why)
 

@@ -287,6 +287,27 @@ def test_each_worker_has_a_process_of_its_own_and_leaves_none(
     assert left_running(once) == []
 
 
+@needs_proc
+@pytest.mark.slow
+def test_a_run_whose_last_case_fails_ends_its_adapter(tmp_path: Path, write_scenario: WriteScenario) -> None:
+    """It refuses whatever it is asked, and stays when nobody speaks to it any more."""
+    hello = {"protocol": 1, "name": "x", "features": ["COMMAND_EVENTS", "POOL_EVENTS"]}
+    program = f"""
+import json, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {{"error": {{"message": "no"}}}}
+    if request["method"] == "hello":
+        answer = {{"result": {hello}}}
+    print(json.dumps({{"id": request["id"], **answer}}))
+time.sleep(600)  # {tmp_path}
+"""
+    arguments = ["--adapter", f"cmd:{script(program)}", "--jobs", 1, "--reruns", 0]
+    done = conform(scenarios(write_scenario, "a"), *arguments)
+    assert [result["status"] for result in results(done)] == ["failed"]
+    assert left_running(tmp_path) == []
+
+
 @pytest.mark.parametrize("method", ["client", "create"])
 def test_an_adapter_that_makes_nothing_is_lost(method: str) -> None:
     """It answers whatever it is asked with a null, after it has introduced itself."""

@@ -86,6 +86,7 @@ MISMATCHES: list[tuple[str, Any, Any, str]] = [
     ("other bytes", {"$$matchesHexBytes": "00"}, b"\x01", ""),
     ("text for bytes", {"$$matchesHexBytes": "61"}, "a", ""),
     ("too large", {"$$lte": 1}, 1.1, ""),
+    ("no order", {"$$lte": 1}, Decimal128("NaN"), ""),
     ("no number at all", {"$$lte": 1}, "1", ""),
     ("an extra field in Extended JSON", {"$$matchAsDocument": {"x": 1}}, '{"x": 1, "y": 2}', "y"),
     ("Extended JSON that is no document", {"$$matchAsDocument": {"x": 1}}, "[1]", ""),

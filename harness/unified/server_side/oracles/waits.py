@@ -1,4 +1,14 @@
-"""Oracles of waits: the time between attempts, and that of whole operations."""
+"""Oracles of waits: the time between attempts, and that of whole operations.
+
+Client Backpressure (backoff, jitter), Client Side Operations Timeout, Convenient API for Transactions. Bounds
+come from `rules`, tolerances of the clock from `Timing.tolerated`. A gap is a range (`attempt`), and a wait
+is called too long only by its shorter end and too short only by its longer one.
+
+Three things look like waits and are none: looking for a new primary after an error that changes the state of
+a server (`CHANGES_STATE`), failing to get a connection (`is_disturbed`), and another operation's request in
+between (`is_alone`). Jitter is random, so its oracles state how often they would refuse a driver that is
+right: in at most one of a million cases.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +39,12 @@ def backoff_within_bounds(trace: Trace) -> Iterator[str]:
     for operation, command, retry, before, attempt in _retries(trace):
         if not before.is_overloaded or attempt.gap is None or operation.is_disturbed:
             continue
+        # After these the client looks for a primary first, for as long as an election takes.
         if (before.request.reply or {}).get("code") in CHANGES_STATE:
             continue
         most = overload_backoff(trace.edition, retry, before.request.reply or {})
         allowed = trace.timing.tolerated(Range(0, most))
+        # No lower bound but 0: a jitter of next to nothing is allowed once (`some-wait` adds them up).
         if attempt.gap.least > allowed.most and operation.is_alone:
             yield (
                 f"{operation} sent {command.name} again {milliseconds(attempt.gap.least)} after an overload"
@@ -94,6 +106,7 @@ def jitter_is_uniform(trace: Trace) -> Iterator[str]:
         gap = attempt.gap
         if is_committed_again(operation, command):
             continue
+        # Exact gaps alone: a range would be counted at one of its ends, which bends the distribution.
         if before.is_overloaded and gap is not None and gap.least == gap.most and not operation.is_timed:
             bound = overload_backoff(trace.edition, retry, before.request.reply or {})
             factors.setdefault(retry, []).append(gap.least / bound)
@@ -152,6 +165,7 @@ def _waits_for_connections(trace: Trace) -> Iterator[tuple[TracedOperation, floa
             and [request.end for request in life.seen.requests] == ["server"]
             for life in trace.connections
         )
+        # Each failed check-out must be explained by a handshake that a server broke.
         if broken != sum(event.kind == CHECK_OUT_FAILED for event in told):
             continue
         pairs = [pair for pair in pairwise(told) if pair[0].kind == CHECK_OUT_FAILED]
@@ -173,22 +187,30 @@ def no_connection_is_kept_during_a_backoff(trace: Trace) -> Iterator[str]:
             or not operation.is_alone
         ):
             continue
+        # A transaction of an explicit session keeps its connection behind a load balancer.
         if operation.step.operation.arguments.get("session"):
             continue
         following = returned[operation.client.name]
+        # A check-in after the failed attempt and before the next one: the connection was given back in
+        # between.
         following = following[bisect_right(following, before.request.seq) :]
         if not following or following[0] > attempt.request.seq:
             yield f"{operation} kept its connection while it waited {milliseconds(attempt.gap.least)}"
 
 
 def deadlines_are_kept(trace: Trace) -> Iterator[str]:
-    """Client Side Operations Timeout: timeoutMS; Client Backpressure: a backoff that would end too late."""
+    """Client Side Operations Timeout: timeoutMS; Client Backpressure: a backoff that would end too late.
+
+    The last thing sent is judged too: a request after the deadline is a breach, whatever the operation
+    returned.
+    """
     for operation in trace.operations:
         step = operation.step
         limit = operation.timeout_ms
         if not limit or step.ended is None or operation.name not in _TIMED:
             continue
         took = step.ended - step.began
+        # In virtual time a few round trips; on the wall clock as for gaps, with four times the constant part.
         late = 0.01 if trace.timing.round_trip is not None else LATE * 4 + limit / 1000 * (LATER - 1)
         if took > limit / 1000 + late and not trace.timing.is_disturbed:
             yield f"{operation} took {milliseconds(took)}, its timeoutMS is {limit}"
@@ -221,6 +243,7 @@ def _waits_for_nothing(trace: Trace) -> Iterator[str]:
             )
 
 
+# Seconds that a client may take after a reply to give up: more than rounding, far less than a backoff.
 _IDLE: Final = 0.005
 
 
@@ -250,6 +273,8 @@ def what_is_given_up_ends_at_once(trace: Trace) -> Iterator[str]:
             continue
         idle = step.ended - last.request.ended - trace.timing.round_trip
         limit = operation.client.options.get("serverSelectionTimeoutMS", 30_000) / 1000
+        # Longer than that, it may have looked for a server until serverSelectionTimeoutMS, which is no wait
+        # before a retry.
         if _IDLE < idle < limit * _ALMOST:
             yield (
                 f"{operation} ended {milliseconds(idle)} after its"
@@ -283,6 +308,7 @@ def transactions_begin_anew_for_two_minutes(trace: Trace) -> Iterator[str]:
         if operation.name != "withTransaction" or operation.is_timed or step.ended is None:
             continue
         transient = error is not None and Label.TRANSIENT_TRANSACTION in error.report.labels
+        # The wait that would have come next is taken off: one that ends beyond the limit is not begun.
         if transient and step.ended - step.began < _TWO_MINUTES - _LONGEST_WAIT:
             yield f"{operation} gave up after {step.ended - step.began:.1f} s, though it may begin anew"
         begun = [each.first.at for each in operation.commands if each.first.command.get("startTransaction")]
@@ -298,11 +324,11 @@ _LONGEST_WAIT: Final = 0.6
 
 def waits_differ(trace: Trace) -> Iterator[str]:
     """Client Backpressure: Overload retry policy, rule 3 (each backoff has a jitter of its own)."""
-    for operations in by_client(trace.operations).values():
+    for client in by_client(trace.operations):
         factors = [
             round(attempt.gap.least / overload_backoff(trace.edition, retry, before.request.reply or {}), 6)
             for operation, _command, retry, before, attempt in _retries(trace)
-            if operation in operations and before.is_overloaded and attempt.gap is not None
+            if operation.client.name == client and before.is_overloaded and attempt.gap is not None
             if operation.client.jitter is None and not operation.is_disturbed
         ]
         exact = trace.timing.round_trip is not None

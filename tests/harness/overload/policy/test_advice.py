@@ -90,6 +90,11 @@ def test_a_long_run_is_thinned_and_keeps_its_end() -> None:
     assert "ends at 500" in advice.picture()
 
 
+def test_of_a_long_run_the_beginning_counts_as_much_as_the_end() -> None:
+    halves = [_decision(float(at), finished=100 if at < 50_000 else 300) for at in range(100_000)]
+    assert _advice(halves).to_document()["capacity"]["mean"] == pytest.approx(200, rel=0.01)
+
+
 @pytest.mark.parametrize(("rate", "seconds"), [(1000, 0.1), (20, 0.1), (4, 0.5)])
 def test_a_burst_has_room_for_whole_tokens(rate: int, seconds: float) -> None:
     assert burst_of(rate) == seconds
