@@ -1,4 +1,17 @@
-"""Adapters: one per driver behind the runner, made by name."""
+"""Adapters: one per driver behind the runner, made by name.
+
+`base` is the port of drivers: what the runner may ask (`DriverAdapter`), and the values that pass in both
+directions. `deployment` is the port of servers, which adapters are made for. Both are protocols with no code
+behind them; the runner (`harness.unified`) imports them and nothing else of a driver.
+
+Two ways lead to a driver. One of this process is a module of `ADAPTERS`: `reference` and `pymongo`, each a
+table from operations of the format to methods. One of another process is a `command.CommandAdapter` over a
+`child.Child`, which writes and reads the messages of `lines`; `message_schema` refuses wrong ones. `serving`
+is the far end of that pipe for adapters in Python, and no part of the runner's process.
+
+`registry` is where a run begins: it turns the names and command lines that a user gives into drivers with
+their editions. `logger_tap` is shared by the two drivers that log by Python's `logging`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +24,8 @@ if TYPE_CHECKING:
     from harness.adapters.base import DriverAdapter
     from harness.adapters.deployment import Deployment
 
+# Modules by name and not by import: PyMongo is slow to load, and a run with the reference driver alone does
+# without it.
 ADAPTERS: Final[Mapping[str, str]] = {
     "pymongo": "harness.adapters.pymongo.blocking",
     "pymongo-async": "harness.adapters.pymongo.asynchronous",

@@ -3,6 +3,11 @@
 The runner never learns which driver it drives: it reads `features`, creates entities, calls operations by
 the names of the unified test format, and drains events. Handles are opaque to it; documents, events and
 errors are in the vocabulary of the specification, so that a driver behind a pipe is an ordinary adapter.
+
+Three answers of an adapter have different consequences, and an adapter that mixes them up hides failures:
+`OperationFailed` may be what the scenario expects, `UnsupportedOperation` skips the case, and any other
+exception is a defect that fails it. `AdapterLost` fails the case too, and has the process replaced before the
+next one.
 """
 
 from __future__ import annotations
@@ -74,7 +79,7 @@ class EntityKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """What a driver said when an operation failed, in the words of `expectError`.
+    """The error of an operation that failed, in the words of `expectError`.
 
     `response` is the server's raw reply, or None; `result` a partial result, in the form of `expectResult`.
     `type` is the name of a pool's error (`CMAP: Connection Pool Errors`), which cases of pools compare.
@@ -95,6 +100,9 @@ class ErrorReport:
     address: str | None = None
 
 
+# Virtual time stands still while code runs, so whole exchanges share one instant. Embedded servers number
+# their wire record by the same counter, so requests find their operations by order. The servers' journal has
+# numbers of its own, and is merged by cause.
 next_seq: Final = count().__next__
 """Numbers what happens on the client's side of this process, for things that happen at one instant."""
 
@@ -136,6 +144,7 @@ class Event:
     kind: str
     fields: Mapping[str, Any]
     at: float = 0.0
+    # Not compared: two events are equal by what they say, as tests and contract checks need them to be.
     seq: int = field(default_factory=next_seq, compare=False, repr=False)
 
 
@@ -182,7 +191,7 @@ class PoolSpec:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What a driver says of a session.
+    """The state of a session, as its driver tells it.
 
     `pinned` is the address of the mongos (or the service id) that the session is pinned to, or None.
     `transaction` is `none`, `starting`, `in_progress`, `committed` or `aborted`.
@@ -196,7 +205,7 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True)
 class TopologyReport:
-    """What a client knows of its deployment: SDAM's TopologyType, and the address of the primary or None."""
+    """A client's view of its deployment: SDAM's TopologyType, and the address of the primary or None."""
 
     type: str
     primary: str | None = None
@@ -232,7 +241,7 @@ class DriverAdapter(Protocol):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the driver can do; a case that needs more is skipped."""
+        """The features of the driver; a case that needs more is skipped."""
         ...
 
     async def create_client(self, spec: ClientSpec) -> Handle:

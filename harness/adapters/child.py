@@ -2,6 +2,13 @@
 
 Whatever goes wrong with the process itself (it ends, hangs, or says what is no message) loses it for good:
 it is killed, and everything that waits for it gets the same reason.
+
+`Children` in `command` owns processes and asks them for one adapter after the other. Two tasks read for as
+long as the process lives: `_read` hands each answer to the `ask` that waits for it and everything else to
+`said`, `_listen` drains standard error, which would block the process at a full pipe if nobody read it.
+Requests carry numbers, so several may be under way; the answers may come in any order.
+
+Every wait has a limit in seconds of real time, also while the deployment's clock is another one.
 """
 
 from __future__ import annotations
@@ -42,13 +49,18 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock
 
 
+# An interpreter or a virtual machine may have to compile its program first.
 START_SECONDS: Final = 20.0
-"""How long a process may take to start and to answer hello."""
+"""Seconds that a process may take to start and to answer hello."""
 
 CLOSE_SECONDS: Final = 5.0
-"""How long it may take to close what a case has left, and to end when its input does."""
+"""Seconds that it may take to close what a case has left, and to end when its input does."""
 
+# An exit code follows the end of the output within milliseconds, unless the process closed its output and
+# went on; that one is killed after this patience, in seconds.
 _BURY_SECONDS: Final = 0.5
+# A reply with the largest document is 16 MiB of BSON and a few times that as extended JSON. The limit of
+# asyncio, 64 KiB, would lose adapters that are right.
 _LINE_MAX: Final = 64 * 1024 * 1024
 _TAIL: Final = 2000
 """How many characters of standard error a reason ends with."""
@@ -83,12 +95,16 @@ class Child:
         self._passed_on = 0
         self._listening = asyncio.create_task(self._listen())
         self._reading = asyncio.create_task(self._read())
+        # A process in a session of its own gets no signal of the terminal. Whoever leaves on the spot,
+        # without running any `finally`, kills it by this.
         leaving.AT_ONCE.add(self._kill)
 
     @classmethod
     async def start(cls, command: str, *, within: float = START_SECONDS) -> Child:
         """Start a command line and let the process introduce itself. Raises `AdapterLost`."""
         try:
+            # A new session makes a group of which the process is the leader, so that `_kill` reaches what it
+            # has started in turn: a wrapper such as `npx` runs the driver in a child.
             process = await asyncio.create_subprocess_exec(
                 *shlex.split(command),
                 stdin=PIPE,
@@ -105,6 +121,7 @@ class Child:
         try:
             answer = await child.ask(child.number(), "hello", within=within, params={"protocol": PROTOCOL})
             child.hello = child.understood(hello, answer.result)
+        # A cancelled run ends here as well, and has nobody else who knows of the process.
         except BaseException:
             await child.aclose()
             raise
@@ -135,6 +152,8 @@ class Child:
         """
         if self.lost is not None:
             raise self.lost
+        # A case that was cancelled leaves its request without a reader. Without this, the `close` after it
+        # would wait for a hanging process as long as for a slow call.
         within = min(within, CLOSE_SECONDS) if self._owed else within
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
@@ -154,6 +173,8 @@ class Child:
             raise self.lose(
                 f"the adapter did not answer {what} within {within:g} seconds{self._end}"
             ) from None
+        # Late answers are legal for requests whose caller was cancelled, and an error for all others. The
+        # number tells them apart: it is owed until the answer comes.
         finally:
             del self._waiting[number], self._doing[number]
             if not waiting.done() or waiting.cancelled():
@@ -169,6 +190,8 @@ class Child:
 
     def lose(self, reason: str) -> AdapterLost:
         """Kill the process for a reason, tell all who wait, and return the error. The first reason counts."""
+        # The reason is made once. What fails next (a broken pipe, an answer that never comes) follows from
+        # it, and would only hide it.
         if self.lost is None:
             doing = f" (asked for: {', '.join(self._doing.values())})" if self._doing else ""
             self.lost = AdapterLost(f"{reason}{doing}\n{self._complaints}".strip())
@@ -192,6 +215,7 @@ class Child:
                 await asyncio.wait({self._reading}, timeout=CLOSE_SECONDS)
         self._kill()
         await buried(self._process)
+        # Both end when their pipes do. Until then they may still call `lose` and `said`.
         await asyncio.wait({self._reading, self._listening})
         leaving.AT_ONCE.discard(self._kill)
 
@@ -221,6 +245,7 @@ class Child:
         if isinstance(said, Answer):
             # Hand an answer to whoever waits for it.
             sent = self._sent.pop(said.id, None)
+            # Measured first: an answer that nobody waits for any more narrows the bounds as well.
             if said.clock is not None and sent is not None:
                 self._offset.measure(said.clock, sent=sent, received=now)
             if not 0 < said.id <= self._last:
@@ -246,7 +271,7 @@ class Child:
 
     @property
     def _end(self) -> str:
-        """How the process ended, if it has: `: …`."""
+        """The end of the process, if it has ended: `: …`."""
         code = self._process.returncode
         if code is None:
             return ""
@@ -309,12 +334,12 @@ async def buried(process: asyncio.subprocess.Process) -> None:
 
 
 TRANSIT_SECONDS: Final = 0.0005
-"""How long a line may take from one process to the other, as far as no exchange shows that it takes less."""
+"""Seconds that a line may take between the processes, as far as no exchange shows that it takes less."""
 
 
 @dataclass(slots=True)
 class ClockOffset:
-    """How many seconds the deployment's clock is ahead of another one: between `least` and `most`."""
+    """The lead of the deployment's clock over another one, in seconds: between `least` and `most`."""
 
     least: float = -inf
     most: float = inf

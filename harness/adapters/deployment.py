@@ -1,4 +1,9 @@
-"""The port of deployments: the requests of the runner to the servers under test."""
+"""The port of deployments: the requests of the runner to the servers under test.
+
+Adapters take from it how to reach the servers: `uri`, or clock, network and random numbers in virtual time.
+The runner takes the facts that decide whether a case applies, and `admin`, by which it prepares data and fail
+points without the driver under test. `harness.deployments` has the two that there are.
+"""
 
 from __future__ import annotations
 
@@ -115,6 +120,7 @@ class Deployment(Protocol):
 # Facts about servers that run no more: enough to say that a case is skipped on others like them.
 
 
+# `requirements` asks whether there is a network or a record, never what is in it.
 _THERE: Final = object()
 
 

@@ -2,6 +2,14 @@
 
 A line is one JSON document. Its values are in canonical extended JSON on the way out, and in any form of it
 on the way in. docs/WRITING-ADAPTERS.md is this protocol for those who implement it.
+
+Reading is in two steps, because a wrong line has to be explained to whoever writes the adapter: as plain JSON
+it is held against `message_schema`, and only then are its extended values read. What comes out is one of the
+three `Message` types, or `AdapterProtocolError` with the path of the mistake. `child` writes and reads lines
+(and so do the contract checks of `harness.testing`); `command` reads results with the functions that are
+named after methods.
+
+The second part of the file keeps the dialogue itself, for `-vv` and `--trace-adapter`.
 """
 
 from __future__ import annotations
@@ -40,6 +48,7 @@ METHODS: Final = (
     "close",
 )
 
+# Dates without a time zone, as BSON gives them by default: a date with one never equals a date without.
 _READ: Final[json_util.JSONOptions] = json_util.JSONOptions(tz_aware=False, tzinfo=None)
 _SHOWN: Final = 200
 """How many characters of a line that is no message are shown."""
@@ -58,7 +67,7 @@ class AdapterProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What an adapter says of itself. `edition` is empty when it names none.
+    """The introduction of an adapter. `edition` is empty when it names none.
 
     `driver` is the driver's own name and its version (`nodejs 7.9.0`), empty where the adapter does not tell.
     """
@@ -138,6 +147,7 @@ def message(line: bytes) -> Message:
 
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
+        # Python's reader takes `NaN` and `Infinity` for numbers; readers of other languages do not.
         raw = json.loads(line.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise AdapterProtocolError(
@@ -164,6 +174,7 @@ def _refuse_constant(name: str) -> None:
 
 def _id_of(raw: Mapping[str, Any]) -> int | None:
     """Return the request that a wrong message was to answer, if it says so."""
+    # Written by a program with a mistake in it: a number may be plain, in extended JSON, or something else.
     number = raw.get("id")
     if isinstance(number, dict):
         number = next(iter(number.values()), None)
@@ -188,6 +199,7 @@ def error_report(error: Mapping[str, Any]) -> ErrorReport:
     return ErrorReport(**fields)
 
 
+# Both directions go by this one table, so that an adapter in Python says what this side reads.
 _ERROR_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "isClientError": ("is_client_error", bool),
     "isTimeoutError": ("is_timeout_error", bool),
@@ -208,6 +220,8 @@ def error_document(report: ErrorReport) -> dict[str, Any]:
     document: dict[str, Any] = {"message": report.message}
     for name, (field, _) in _ERROR_PARTS.items():
         value = getattr(report, field)
+        # `writeErrors` come by index, and extended JSON has texts as keys: they are written below, in place
+        # of these.
         if value not in (None, False, frozenset()):
             document[name] = sorted(value) if name == "labels" else value
     if report.write_errors is not None:
@@ -272,7 +286,7 @@ class DialogueLine(NamedTuple):
 
 
 class AdapterDialogue:
-    """What is said in one case. `trace` is a file that processes of one run share; None for no such file."""
+    """The dialogue of one case. `trace` is a file that processes of one run share; None for no such file."""
 
     def __init__(self, about: str, *, keeps: bool = False, trace: Path | None = None) -> None:
         self.lines: list[DialogueLine] = []
@@ -290,5 +304,7 @@ class AdapterDialogue:
     def _write(self, text: str) -> None:
         """Append a line by itself, so that those of several processes stay whole."""
         if self._trace is not None:
+            # Unbuffered and in one write: `O_APPEND` puts it behind the lines of other processes, and the
+            # last words before a kill are in the file.
             with suppress(OSError), self._trace.open("ab", buffering=0) as file:
                 file.write(f"{text}\n".encode())

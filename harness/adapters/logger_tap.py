@@ -1,4 +1,9 @@
-"""Listening to loggers for a while, whatever level they were set to; they are the process's."""
+"""Listening to loggers for a while, whatever level they were set to; they are the process's.
+
+A logger's level belongs to the whole process, and several taps may listen to one logger, as when two clients
+of a case observe the same component. So the first tap keeps the level, and only the last one to close
+restores it.
+"""
 
 from __future__ import annotations
 

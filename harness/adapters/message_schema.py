@@ -2,6 +2,10 @@
 
 It is checked before extended JSON is read, so a number may be 5 or {"$numberInt": "5"}. `pushbackd schema
 --adapter` prints it; docs/WRITING-ADAPTERS.md says what the parts mean.
+
+The schema of an event is kept in two parts, its frame and the fields of each kind. A message is checked
+against the part that it claims to be, so the first error is about that part; one schema with all alternatives
+would only say that none of them fits. `schema` joins the parts for printing, and checks nothing here.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = (*COMMAND_EVENTS, *POOL_EVENTS, *SDAM_EVENTS, "serverOpeningEvent", "serverClosedEvent")
 """The kinds of events, beside log messages and spans."""
+# A process of its own lives in real time, whatever the deployment's clock is.
 FEATURES: Final = tuple(name for name in Feature.__members__ if name != Feature.VIRTUAL_TIME.name)
 ANSWERS: Final = ("result", "entity", "error", "unsupported")
 """An answer has exactly one of these."""
@@ -56,6 +61,7 @@ _NUMBER: Final = {
     "title": "a number",
     "anyOf": [{"type": "number"}, _wrapped("$numberInt", "$numberLong", "$numberDouble")],
 }
+# `NaN` and the infinities are numbers to extended JSON, and no instants.
 _FINITE: Final = {"type": "string", "pattern": "^[-+]?[0-9.]"}
 _SECONDS: Final = {
     "title": "a number of seconds",
@@ -180,6 +186,7 @@ _RESULTS: Final = ("hello", "session", "topology", "retryTokens")
 
 def schema() -> dict[str, Any]:
     """Return the schema of every line that an adapter writes."""
+    # A copy: validators of single events are made from `_SCHEMAS`, and must not get the alternatives.
     event = json.loads(json.dumps(_SCHEMAS["event"]))
     event["properties"]["event"]["allOf"] = [
         {"if": {"properties": {"kind": {"const": kind}}}, "then": {"properties": {"fields": fields}}}
@@ -246,6 +253,8 @@ def _first(
         steps, value = tuple(error.instance_path), instance
         for step in steps:
             value = value[step]
+        # The title of the part is the sentence for the reader ("a whole number or null"); the path of the
+        # error in the schema leads to it, its last step is the keyword that failed.
         part: Any = _FIELDS[name] if name in _FIELDS else _SCHEMAS[name]
         for step in error.schema_path[:-1]:
             part = part[step]
@@ -287,6 +296,7 @@ def flaw_of_values(document: Any, path: tuple[str | int, ...] = ()) -> str:
         members = document.items()
     elif isinstance(document, list):
         members = enumerate(document)
+    # Inner values first, so that the path names the smallest part that is wrong.
     for step, value in members:
         if flaw := flaw_of_values(value, (*path, step)):
             return flaw

@@ -1,4 +1,9 @@
-"""The drivers that a run can choose: by name, with the editions of the specifications that each follows."""
+"""The drivers that a run can choose: by name, with the editions of the specifications that each follows.
+
+The command line and the pytest plugin call `drivers` once, before a run is planned, because editions and
+virtual time decide what is planned. The executor calls `make_adapter` for each case, except for a driver with
+a `command`: its adapters come from `harness.adapters.command.Children`.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +23,14 @@ if TYPE_CHECKING:
     from harness.adapters.deployment import Deployment
 
 PREFIX: Final = "cmd:"
-"""What a command line begins with where a driver's name may stand."""
+"""The beginning of a command line where a driver's name may stand."""
 
 EDITIONS: Final = ("2026-02-20", "2026-07-08")
 
 
 @dataclass(frozen=True, slots=True)
 class DriverEntry:
-    """What a run must know of a driver before it makes one.
+    """Facts that a run must know of a driver before it makes one.
 
     `editions` are those that the driver can follow, its default first. `virtual_time` says that its adapter
     has `Feature.VIRTUAL_TIME`. `command` is the command line of an adapter that is a process of its own.
@@ -69,6 +74,8 @@ def drivers(texts: Iterable[str]) -> dict[str, DriverEntry]:
             editions = (hello.edition or EDITIONS[-1],)
             name = hello.name
             info = DriverEntry(editions, virtual_time=False, command=command, version=hello.driver)
+        # Results are told apart by the driver's name alone, so two drivers may not share one. The same
+        # command given twice is no conflict.
         if known.get(name, info) != info or (info.command and name in DRIVERS):
             raise AdapterLost(f"the name '{name}' of the adapter '{text}' is another driver's")
         known[name] = info
@@ -77,6 +84,7 @@ def drivers(texts: Iterable[str]) -> dict[str, DriverEntry]:
 
 def make_adapter(name: str, deployment: Deployment, *, edition: str) -> DriverAdapter:
     """Return a new adapter for a deployment. Raises `KeyError` for a name that is not in `DRIVERS`."""
+    # A driver of one edition has an adapter that takes no edition.
     info, make = DRIVERS[name], import_module(ADAPTERS[name]).make
     adapter: DriverAdapter = make(deployment, edition=edition) if len(info.editions) > 1 else make(deployment)
     return adapter

@@ -13,6 +13,10 @@
 
 `--adapter "cmd:python mine.py"` runs the program. docs/WRITING-ADAPTERS.md tells of the lines, with which a
 class has nothing to do: its handles are whatever its methods return.
+
+Each request has a thread, because a scenario may have several operations under way, and one of them may be
+waiting for the callback that the next request belongs to. Two locks keep the output whole: one for lines, one
+that makes the order of events in the output that of their times.
 """
 
 from __future__ import annotations
@@ -152,6 +156,8 @@ def serve(adapter: PythonAdapter, requests: Iterable[str] | None = None) -> None
     Answers go to standard output, and what the driver prints to standard error. A mistake of the adapter's
     own ends the process with a traceback, which the runner shows.
     """
+    # Descriptors and not `sys.stdout`: a driver's extension in C prints to descriptor 1 without asking
+    # Python.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     server = _EntityServer(adapter, answers)
@@ -234,6 +240,7 @@ class _EntityServer:
             jitter_seed=params.get("jitterSeed"),
         )
 
+        # Log messages and spans have one kind each, and are asked for by other fields of `spec`.
         wanted = {*spec.observe_events, LOG_MESSAGE, SPAN}
 
         def publish(kind: str, fields: Mapping[str, Any], *, at: float | None = None) -> None:
@@ -260,6 +267,7 @@ class _EntityServer:
 
     def call(self, number: int, on: int, params: Any) -> dict[str, Any]:
         arguments, operation = params["arguments"], params["operation"]
+        # These two arguments are entities, which the line names by the requests that created them.
         for name in ("session", "connection"):
             if name in arguments:
                 arguments[name] = self._entities[arguments[name]]
@@ -282,6 +290,7 @@ class _EntityServer:
             raise self._errors.get(outcome["error"], CallbackFailed("the scenario failed"))
 
     def returned(self, _number: int, on: int, params: Any) -> dict[str, Any]:
+        # Wakes the thread in `_call_back`; the answer to `return` need not wait for the driver's next step.
         self._returns.pop(on).set_result(params)
         return {"result": None}
 
@@ -310,6 +319,7 @@ class _EntityServer:
             self._adapter.close_client(client)
         for pool in self._pools:
             self._adapter.close_pool(pool)
+        # The process goes on with the next case: whatever stays here would stay for the rest of the run.
         for kept in (self._clients, self._pools, self._entities, self._errors, self._returns):
             kept.clear()
         return {"result": None}

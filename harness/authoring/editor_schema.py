@@ -3,6 +3,11 @@
 It has a description for every field, the names of all operations with their arguments and types, the contents
 of fail points, and the codes, labels and commands by their names. A run checks files by the format's schema;
 what is here besides, `pushbackd lint` knows.
+
+The words come from `harness.unified.schema` (descriptions, arguments, fail points), from the table of
+operations and from the enumerations of codes and labels, so that a new operation or label is offered without
+a change here. Where a name may also be one that we do not know, such as a label or a command, it is an
+example or one branch of `anyOf`, and never the only choice.
 """
 
 from __future__ import annotations
@@ -36,6 +41,7 @@ _NESTED: Final[Mapping[str, Any]] = {
 
 def editor_schema(minor: int = MINOR_MAX) -> dict[str, Any]:
     """Return the schema of version 1.`minor` for editors."""
+    # A copy, because what follows writes into it and `file_schema` may be that of every run.
     schema = _described(file_schema(minor), ())
     codes = [
         {"const": int(code), "description": code.code_name}
@@ -85,6 +91,10 @@ def _described(part: Any, path: tuple[str, ...]) -> Any:
 
 
 def _field(schema: Any, path: tuple[str, ...]) -> Any:
+    """Return a property with its sentence: its own, that of its path, or else that of its bare name.
+
+    A forbidden field, whose schema is False, stays so: a description would allow it.
+    """
     if schema is False:
         return False
     own = schema.get("description", "") if isinstance(schema, dict) else ""
@@ -100,6 +110,7 @@ def _arguments() -> Iterator[dict[str, Any]]:
     for operation in sorted({name for _, name in OPERATIONS}):
         specs = [spec.arguments for (_, name), spec in OPERATIONS.items() if name == operation]
         names = list(dict.fromkeys(name for arguments in specs for name in arguments))
+        # The condition sees a name and no entity, so only what every kind of entity needs can be required.
         required = [name for name in names if all(arguments.get(name) for arguments in specs)]
         arguments = {
             "type": "object",

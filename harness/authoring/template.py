@@ -1,4 +1,10 @@
-"""The scenario to start from: complete, commented, and passing as it stands."""
+"""The scenario to start from: complete, commented, and passing as it stands.
+
+Its case is a retryable write that loses its connection, because that needs every part of a file once:
+entities, data, a fail point, an operation, events and an outcome. A test runs and lints it, so a change of
+the format that would leave beginners with a broken file is noticed. `@…@` are the only places that are
+filled in; the text is replaced rather than formatted, for braces are YAML here.
+"""
 
 from __future__ import annotations
 

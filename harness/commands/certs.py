@@ -1,4 +1,8 @@
-"""`pushbackd certs`: a throw-away certificate authority, for a server and clients that use TLS."""
+"""`pushbackd certs`: a throw-away certificate authority, for a server and clients that use TLS.
+
+`fakeserver.network.certificates` makes the files; its library is an extra, and its absence an ordinary error
+here. What is printed is meant to be pasted, so each line stands for itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""`pushbackd check-adapter`: say which parts of the adapter protocol a program keeps, without a scenario."""
+"""`pushbackd check-adapter`: say which parts of the adapter protocol a program keeps, without a scenario.
+
+Two sets of checks run one after the other. Those of `harness.testing.adapter_protocol` speak to the program
+line by line, as a runner never would, to see what it does with nonsense. Those of `harness.testing.adapter`
+use it as the runner does, one check for each promise of its declared features, on new servers each time. A
+verdict is printed as soon as it is known: a program that hangs is waited for in every check.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +60,13 @@ def command(adapter: str) -> ExitCode:
         said = asyncio.run(_protocol(program, report))
     except CannotStartError as error:
         raise click.ClickException(f"the adapter {error}") from error
+    # A program that did not introduce itself has declared nothing, and the protocol's lines say why.
     if said is not None:
         with AdapterChecks(adapter) as running:
             # An adapter without any feature has just begun: operations are checked from COMMAND_EVENTS on.
             for check in checks_of(said.features) if said.features else ():
                 report(verdict_of(running, check))
+        # Virtual time is no feature that a process of its own could have.
         for feature in Feature:
             if feature not in said.features and feature is not Feature.VIRTUAL_TIME:
                 report(Verdict(feature.name, Holds.NOT_DECLARED, feature.value))
@@ -67,6 +75,7 @@ def command(adapter: str) -> ExitCode:
 
 
 async def _protocol(program: str, report: Callable[[Verdict], None]) -> Hello | None:
+    # Real time and TCP, since the program is a process: it connects to these servers by their addresses.
     async with embedded(
         Topology.REPLICA_SET, clock=SystemClock(), network=TcpNetwork(), rng=SeededRng(0), virtual=False
     ) as deployment:
@@ -80,6 +89,8 @@ def verdict_of(running: AdapterChecks, check: Check) -> Verdict:
     part = check.__name__.replace("_", " ")
     try:
         running.run(check)
+    # The order counts: an assertion is the check's own verdict, a refusal is honest, and all else is a
+    # program that answered in a form that the check could not even read.
     except AssertionError as broken:
         expected, got = expected_and_got(broken)
         return Verdict(part, Holds.FAILED, expected=expected or str(check.__doc__), got=got)

@@ -4,6 +4,14 @@
 is an argument here too, and so is a first one called `node`; the others are options. All values go to the
 server as texts, which the table's kinds of arguments read; they are read here before, so that a mistake is
 told whether a server runs or not.
+
+Verbs have one table, and three other doors read it as well: the HTTP control, Python and scenarios for
+servers. So nothing of a verb is written down here but what only a command line has: `_SYNTAX` for arguments
+whose name does not say their form, and the command that undoes it, which is printed to standard error after
+each performance so that standard output stays the answer.
+
+`perform` is the way of one verb: parse here, so that a mistake is told without a server; find the server by
+`--id`, `PUSHBACKD_ID` or the registry; send texts, and print the answer.
 """
 
 from __future__ import annotations
@@ -53,10 +61,12 @@ class VerbGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name."""
         former = FORMER_VERBS.get(self.name or "", {})
+        # A former name works with a notice, so that scripts live on and people learn the new one.
         if args and args[0] in former:
             told = f"pushbackd {self.name} {args[0]} is called pushbackd {self.name} {former[args[0]]} now"
             click.echo(told, err=True)
             args = [former[args[0]], *args[1:]]
+        # click would only say that there is no such command.
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             raise click.UsageError(str(unknown("command", args[0], self.commands)), ctx)
         return super().resolve_command(ctx, args)
@@ -116,6 +126,7 @@ class _Place:
 
 def command_of(verb: Verb, name: str) -> click.Command:
     """Return the command of a verb."""
+    # The one verb whose document is too large for a terminal: it has options for the parts of a rule.
     if verb.name == "addRule":
         return _rule_add(verb, name)
     places = _places(verb)
@@ -151,6 +162,7 @@ def perform(
     try:
         verb.parse(arguments)
         return ControlClient(find(server_id)).perform(verb.name, arguments)
+    # An expectation that was not met is no mistake of the command line: exit code 1, and not 2.
     except UnmetError as error:
         raise NotAsExpected(str(error)) from error
     except ControlError as error:
@@ -175,6 +187,7 @@ def _rule_add(verb: Verb, name: str) -> click.Command:
                 verb.parse(arguments)
                 answer = ControlClient(find(server_id)).perform(verb.name, arguments)
             except ControlError as error:
+                # The server names the field of the document; the user wrote an option.
                 raise ControlError(error.message, path=place_of(error.path, given)) from None
         show(answer, as_json=as_json)
         if not as_json:
@@ -190,6 +203,7 @@ def _rule_add(verb: Verb, name: str) -> click.Command:
 
 
 def _places(verb: Verb) -> list[_Place]:
+    # A server that may be left out has its place all the same: `node roll-back node1`.
     first_node = verb.arguments[0] if verb.arguments and verb.arguments[0].name == "node" else None
     return [
         _Place(verb.name, argument, positional=argument.is_required or argument is first_node)
@@ -214,6 +228,7 @@ def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
             for place in places
             if given.get(place.parameter) not in {None, ()}
         }
+        # A group that is a verb itself, as `journal`: the verb below it has options of its own.
         if context.invoked_subcommand is not None:
             if arguments:
                 raise click.UsageError(f"options of {context.info_name} go with no command of it", context)
@@ -222,6 +237,7 @@ def _performing(verb: Verb, places: Sequence[_Place]) -> Callable[..., int]:
             _follow(verb, arguments, server_id, spellings, as_json=as_json)
         else:
             answer = perform(verb, arguments, server_id, spellings)
+            # The registry has the address of the page, and a server's state has not.
             if verb.name == _STATE and (page := find(server_id).page):
                 answer = {"page": page, **answer}
             if verb.name == _FOLLOWED and not as_json:
@@ -285,12 +301,14 @@ def _follow(
 def _show_records(records: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     for record in records:
         click.echo(compact(record) if as_json else line_of(record))
+    # Into a pipe, lines would wait for a full buffer: `--follow` is read while it goes on.
     sys.stdout.flush()
 
 
 def _value(given: Any) -> Any:
     """Return a value as the server takes it: groups of servers, a word each, are lists."""
     if isinstance(given, tuple):
+        # One word in brackets is a list as JSON, which the table reads by itself.
         is_json = len(given) == 1 and given[0].startswith("[")
         return given[0] if is_json else [word.split(",") for word in given]
     return given
@@ -323,6 +341,7 @@ def _help(verb: Verb) -> str:
         text += f"\n\n{_SYNTAX[verb.name]}"
     if verb.applies is not Applies.ALL:
         text += f"\n\nFor {verb.applies.value}."
+    # Placeholders, where a performance would have the id of the rule or the server that was chosen.
     undoing = undoing_of(verb, {}, {"id": "ID", "node": "NODE"})
     return f"{text}\n\n`{undoing}` undoes it." if undoing else text
 

@@ -1,4 +1,10 @@
-"""`pushbackd explain`: run one case, and show the events of driver and servers in order of time."""
+"""`pushbackd explain`: run one case, and show the events of driver and servers in order of time.
+
+It is a run of one item: planned as `conform` plans (`harness.planning.plan`), run by an `ItemExecutor` in
+this process, with every detail, and reported by `terminal.account`. No worker process, no expectations and no
+repetition stand in between. What a failure of `conform` prints behind `explain:` is a command line of this
+command, written by `harness.report.rerun`.
+"""
 
 from __future__ import annotations
 
@@ -120,8 +126,10 @@ def command(
     is the description of a test in it, or a part of it that no other has; FILE alone is enough when it has
     one test. The exit code is that of `pushbackd conform`.
     """
+    # Both, or neither.
     if last_failed == (case is not None):
         raise click.UsageError("name the case, or leave it to --last-failed")
+    # The last of several profiles: the option may be repeated elsewhere, and one case has one release.
     (target,) = targets.targets([topology], profiles=profiles[-1:])
     asked = (
         _last_failed(adapter, edition, target)
@@ -132,6 +140,8 @@ def command(
     if time == "virtual":
         refuse_virtual_time(name, info)
     settings = Settings(
+        # As in `conform` without --time: the driver's own kind of time, so that the case fails as it did
+        # there.
         time="virtual" if time != "real" and info.virtual_time else "real",
         seed=seed,
         case_timeout=case_timeout,
@@ -162,7 +172,7 @@ def command(
 
 
 class _Asked(NamedTuple):
-    """What to explain: the case, its driver as `--adapter` takes it, its edition, and its deployment."""
+    """A case to explain: the case, its driver as `--adapter` takes it, its edition, and its deployment."""
 
     case: AnyCase
     adapter: str
@@ -181,6 +191,8 @@ def _last_failed(adapter: str, edition: str | None, target: str) -> _Asked:
         name: given(name) is ParameterSource.COMMANDLINE for name in ("adapter", "topology", "profiles")
     }
     known = failed_cases()
+    # Failures are remembered under the name by which an adapter introduced itself, not under its command
+    # line.
     names = list(drivers_named([adapter])) if is_chosen["adapter"] else DRIVERS
     mine = [case for case in known if case.adapter in names]
     if not mine:
@@ -199,6 +211,7 @@ def _last_failed(adapter: str, edition: str | None, target: str) -> _Asked:
         case = next((each for each in loaded(str(first.path)).cases if each.id == first.id), None)
     if case is None:
         raise click.ClickException(f"{first.path}: {first.id} failed the last time, and is not there now")
+    # What the command line says goes before what is remembered of the failure.
     return _Asked(
         case,
         adapter if is_chosen["adapter"] else first.adapter,

@@ -1,6 +1,11 @@
 """`pushbackd govern`: a policy adjusts the request rate limiter of a running server, until Ctrl-C.
 
 At the end it says what to set for good, and why.
+
+`harness.overload.policy` has the policies, which are pure, and the `Governor`, which reads the server's
+status and sets its parameters. This module only chooses: the policy by name, the operator's numbers, and the
+printing of each decision. The settings that the server had are put back by the governor's own end, whatever
+ends it, so a policy that is tried on a deployment leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 _OBSERVE: Final = "observe"
 _OF_TIMEOUT: Final = 0.1
 """How long requests may queue before AIMD steps in, as a part of the time that clients wait."""
+# Columns where there is no terminal: lines of the summary are drawn to a width.
 _WIDE: Final = 100
 
 
@@ -103,10 +109,12 @@ def command(
 
     try:
         chosen = _policy(policy, capacity, timeout, limits_connections=connections)
+        # Made inside of the block: a connection string that is none raises here already.
         governor = Governor(uri, chosen, interval=interval, on_decision=heard)
         cancelling.run(_govern(governor, seconds))
     except (DriverError, CannotGovernError, ValueError) as error:  # ValueError: no connection string
         raise click.ClickException(str(error)) from error
+    # Ctrl-C is the usual end, and the summary follows all the same.
     except KeyboardInterrupt:
         told = "the limiters have their old settings back" if governor.has_restored else "nothing was changed"
         click.echo(told, err=True)
@@ -139,6 +147,7 @@ def _policy(
 
 async def _govern(governor: Governor, seconds: float | None) -> None:
     async with AsyncExitStack() as stack:
+        # Entering connects, and selection waits for a server that may be starting.
         with work("waiting for the server"):
             await stack.enter_async_context(governor)
         with suppress(TimeoutError):

@@ -1,4 +1,13 @@
-"""`pushbackd hunt`: each fault at each place of a command."""
+"""`pushbackd hunt`: each fault at each place of a command.
+
+`harness.hunt` plans, runs and judges trials; here the options become its `Wishes` and its `Setting`, and its
+report becomes lines, files and an exit code. Words in between: a place is where something can go wrong, a
+strike one fault at one place, a trial one run of COMMAND with strikes.
+
+The budget has two parts. Trials take the most of it. Where the command is a runner of tests that is known, a
+share is kept for finding the shortest command of each bug (`harness.hunt.shortening`), together with whatever
+the trials have left.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
     from harness.hunt.trial import Outcome
     from harness.hunt.wire import Strike
 
+# Each has a deployment and a process of COMMAND.
 _JOBS_MAX: Final = 64
 
 
@@ -97,6 +107,7 @@ def command(
     COMMAND finds the connection string in `MONGODB_URI`. It is run without faults first. The exit code is 0
     if every trial held, 1 if a bug was found, and 2 if COMMAND fails without any fault.
     """
+    # Unknown options are let through for COMMAND, so a mistyped one of ours would arrive as its first word.
     if words[0].startswith("-"):
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
     refuse_excluded(click.get_current_context(), "hunt")
@@ -106,6 +117,7 @@ def command(
         described = {"scenario": scenario} if scenario else {"topology": topology}
         description = describe(described | {"seed": given["seed"]})
         line, memory_file = shlex.join(words), given["memory"]
+        # By the command's words: a file may remember several commands.
         remembered = {} if memory_file is None else recalled(memory_file, line)
         known = None if file is None else invariants.read(file)
         # The options that make a trial what it is, but for those that nobody gave.
@@ -116,17 +128,20 @@ def command(
         found += ["--restart", str(restarts)] if restarts else []
         besides = tuple(found)
         wishes = replace(wishes_of(given, known, remembered), besides=besides)
+    # Trials that are named by hand are repeated as they are.
     tests = None if wishes.only else suite_of(words, Path.cwd())
     kept = 0.0 if tests is None else wishes.budget * SHARE
     programs = Programs(words)
     setting = Setting(description.started, programs, restarts=given["restart"])
     must_answer = wishes.invariants is not None and wishes.invariants.within is not None
     if must_answer:
+        # Where an answer must come in time, the invariant decides what is too late, and not the harness.
         setting = replace(setting, outage=math.inf)
     facts = Facts(description.spec.topology == "replicaset", reads_secondaries=False, must_answer=must_answer)
     with bad_input(BaselineError, OSError), work("hunt, in seconds", round(wishes.budget)) as advance:
         to_find = replace(wishes, budget=wishes.budget - kept)
         report = Hunt(partial(run, setting), facts, to_find, _advancing(advance), programs.end_all).run()
+        # The report tells the whole budget, not the part that the trials had.
         report.wishes = wishes
         if tests is not None:
             _shorten(tests, report, setting, kept)
@@ -134,6 +149,7 @@ def command(
         click.echo(each)
     with bad_input(OSError, ValueError):
         _write(report, words, given)
+    # A place is named by its number in the run: with another command, it may be none today.
     if wishes.only and not all(trial.judgement.reached for trial in report.trials):
         raise click.ClickException("a place was not reached: hunt again for the names of today's places")
     return 130 if report.interrupted else 1 if report.confirmed else 0
@@ -156,6 +172,8 @@ def _shorten(tests: Suite, report: Report, setting: Setting, kept: float) -> Non
             shortening.shorten(bug)
     except KeyboardInterrupt:
         report.interrupted = True
+        # The report is written all the same, and its files are not to be interrupted by the same signal
+        # again.
         interruption.forget()
 
 
@@ -173,6 +191,7 @@ def _write(report: Report, words: tuple[str, ...], given: Mapping[str, Any]) -> 
     if given["folder"] is not None:
         for path in writing.write(given["folder"], report, words):
             click.echo(f"wrote {path}", err=True)
+    # Into GITHUB_STEP_SUMMARY, where there is one; elsewhere it does nothing.
     github.write_summary(results.markdown(report, line))
 
 
@@ -182,6 +201,7 @@ def _advancing(advance: Callable[[float], None]) -> Callable[[Report], None]:
 
     def show(report: Report) -> None:
         nonlocal passed
+        # Whole seconds on both sides, or rounding would lose some of each trial.
         advance(round(report.seconds) - round(passed))
         passed = report.seconds
 

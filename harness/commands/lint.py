@@ -1,4 +1,9 @@
-"""`pushbackd lint`: find errors, suspicious constructs and leftovers in scenario files."""
+"""`pushbackd lint`: find errors, suspicious constructs and leftovers in scenario files.
+
+`harness.lint.engine` checks files and knows the rules; this module chooses rules and files, and prints
+findings. A file that cannot be read has findings too, by the rules of `READING`, so all mistakes of all files
+come in one list. With `--fix` files are mended first and checked afterwards, and what is left is reported.
+"""
 
 from __future__ import annotations
 
@@ -96,11 +101,13 @@ def command(
         for name, sentence in {**READING, **{rule.id: rule.sentence for rule in RULES}}.items():
             click.echo(f"{name:22} {sentence}")
         return ExitCode.PASSED
+    # Rules of reading are always applied, and only what they find can be ignored.
     ignored = _ids(ignore)
     chosen = ((_ids(select) or ALL) - ignored) & ALL
 
     def run(paths: Sequence[Path]) -> ExitCode:
         with bad_input(BadInputError):
+            # Inside of `run`, as files come and go while they are watched.
             files = discover(paths, servers=True)
         if fixing:
             with bad_input(OSError):
@@ -116,6 +123,7 @@ def command(
 
             for line in annotations.commands(annotations.of_findings(findings)):
                 click.echo(line, err=as_json)
+        # Before warnings: a file that cannot be used makes a run end with the same code.
         if any(each.refused for each in findings):
             return ExitCode.BAD_INPUT
         return ExitCode.FAILED if findings else ExitCode.PASSED
@@ -149,6 +157,7 @@ def _report(findings: Sequence[Finding], files: int, *, as_json: bool) -> None:
         click.echo("\n".join([*lines, json.dumps({"summary": totals})]))
         return
     if findings:
+        # An excerpt is cut around the place; `COLUMNS` says how wide, also in a pipe.
         width = shutil.get_terminal_size().columns
         for path, of_file in groupby(findings, key=lambda each: each.path):
             text = _lines(path)

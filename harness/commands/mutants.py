@@ -1,4 +1,10 @@
-"""`pushbackd mutants`: try wrong drivers and wrong servers, and tell which of them no scenario finds."""
+"""`pushbackd mutants`: try wrong drivers and wrong servers, and tell which of them no scenario finds.
+
+A mutant is a wrong driver or a wrong server: a change of source text that breaks one rule (docs/MUTANTS.md).
+`harness.authoring.mutants` applies them, runs cases against them and keeps the verdicts; here they are chosen
+and the survivors listed. The percentage is over all that were chosen, those included of which the catalogue
+says why scenarios do not find them.
+"""
 
 from __future__ import annotations
 
@@ -109,6 +115,7 @@ def selected(
         raise click.ClickException("no mutant matches")
     if size is None or size >= len(chosen):
         return chosen
+    # Evenly over the catalogue, in the order of its files: a sample has mutants of each area.
     return [chosen[index * len(chosen) // size] for index in range(size)]
 
 
@@ -145,6 +152,7 @@ def report(mutants: Sequence[Mutant], killers: Mapping[str, str], reached: Mappi
 @contextmanager
 def progress() -> Iterator[Callable[[str, int], None]]:
     """Show how far a run is; call what it gives with a new task and its size, or with '' and steps."""
+    # A line names one task at a time, and a bar may show several, one below the other.
     if not is_animated():
         with ExitStack() as stack:
             step: Callable[[float], None] = stack.enter_context(work("mutants"))

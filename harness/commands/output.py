@@ -1,4 +1,10 @@
-"""Output that commands share: documents of a server, for people or as JSON, and errors about user files."""
+"""Output that commands share: documents of a server, for people or as JSON, and errors about user files.
+
+`show` prints the answers of servers for commands of `control`: people get aligned lines with rounded numbers,
+programs one line of relaxed Extended JSON with every digit. `bad_input` is the border between mistakes of the
+user and defects of this program. A command names the errors that its arguments can cause, and nothing else is
+caught.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +69,7 @@ def table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> list[s
 def _lines(document: Mapping[str, Any], indent: str = "", *, width: int | None = None) -> Iterator[str]:
     for name, value in document.items():
         first = value[0] if isinstance(value, list) and value else None
+        # By their fields: any verb may answer with records of the journal, or with operations.
         if isinstance(first, dict) and {"seq", "at", "kind"} <= first.keys():  # records of the journal
             yield from map(line_of, value)
             continue
@@ -98,6 +105,7 @@ def bad_input(*errors: type[Exception]) -> Iterator[None]:
 
 def check_command(program: str) -> None:
     """Check that a program can be run. Raises `click.ClickException`."""
+    # As the system will look for it, with PATH; the rest only finds the words for why it will not.
     if shutil.which(program) is not None:
         return
     path = Path(program)

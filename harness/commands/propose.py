@@ -1,4 +1,11 @@
-"""`pushbackd propose`: prove a rule before it is proposed, and write what a pull request needs."""
+"""`pushbackd propose`: prove a rule before it is proposed, and write what a pull request needs.
+
+The steps are those of `harness.authoring.proposals`: `rule` reads both files, `proving` runs the scenario
+with the patch, without it and with each wrong neighbour, `obedience` asks drivers whether they obey already,
+`folder` writes what a pull request needs. Trials of the reference driver run in virtual time and in processes
+of their own, because each has another source; drivers that are asked run in real time, as nothing about them
+can be patched.
+"""
 
 from __future__ import annotations
 
@@ -98,11 +105,13 @@ def command(rule: Path, patch: Path, **given: Any) -> ExitCode:
     The exit code is 0 when the rule is proved, 1 when it is not: a neighbour survives that no case tells from
     the rule, a case fails with the patch, or none fails without it; 2 for a file that cannot be used.
     """
+    # Before anything is proved: an adapter that cannot be started would be found out after minutes.
     infos = drivers_named(given["adapter"])
     settings = Settings(time="virtual", seed=given["seed"], case_timeout=given["case_timeout"])
     with interruption.politely(), bad_input(BadInputError, ScenarioError):
         wanted, right = read_rule(rule), read_patch(patch)
         if given["specification"] is not None:
+            # Only to find out before the proof whether the place is there.
             folder.placed(wanted, given["specification"])
         # Where drivers are asked: where the rule is proved, and where the command line says besides.
         named = targets.targets((*wanted.deployments, *given["topology"]), profiles=given["profiles"])

@@ -1,4 +1,10 @@
-"""`pushbackd report` and `pushbackd drivers`: pages of results files, of cases and of rules."""
+"""`pushbackd report` and `pushbackd drivers`: pages of results files, of cases and of rules.
+
+Both read files of `pushbackd conform --results` line by line (`harness.report.results_file`), so that a run
+of many thousand cases is never in memory as a whole; what is kept is the page's own form. `report` fills a
+`Matrix`, `drivers` a `RuleTable`. Two runs with names are compared on the way: `RunOutcomes.noting` passes
+results on and remembers how each ended.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +60,7 @@ def runs_of(arguments: Iterable[str]) -> Iterator[tuple[RunHeader, Iterator[Resu
         name, equals, path = argument.partition("=")
         if not equals or Path(argument).exists():  # a path may contain "=" itself
             name, path = "", argument
+        # The header is read at once, the results when the caller takes them; both may find a mistake.
         with bad_input(ResultsFileError), ResultsReader(Path(path)) as reader:
             yield reader.run, _refused(reader.results()), name
 
@@ -81,12 +88,14 @@ def report(runs: tuple[str, ...], output: Path) -> ExitCode:
     """
     matrix = Matrix()
     named: list[RunOutcomes] = []
+    # One step more than there are runs: the page itself.
     with work(f"{output}", len(runs) + 1) as advance, writing(output):
         for run, results, name in runs_of(runs):
             outcomes = RunOutcomes(name, run)
             matrix.add(run, outcomes.noting(results), name=name)
             named += [outcomes] if name else []
             advance(1)
+        # Three runs with names are three groups of columns, and no comparison.
         both = (named[0], named[1]) if len(named) == len(runs) == 2 else None  # noqa: PLR2004 - before, after
         if both and not both[0].is_comparable(both[1]):
             raise click.ClickException(

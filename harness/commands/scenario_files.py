@@ -1,4 +1,10 @@
-"""`pushbackd new`, `schema` and `to-json`: files to start from, their schema, and copies as JSON."""
+"""`pushbackd new`, `schema` and `to-json`: files to start from, their schema, and copies as JSON.
+
+`new` writes what passes `lint` and `conform` as it is; its texts are those of `harness.authoring`. `schema`
+prints one of several schemas, each made of the code that checks such files, so none can be behind it.
+`to-json` makes the copies that other runners read; YAML stays the source. Files are written whole or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +74,8 @@ def new(path: Path, adapter: str | None, schema: str | None, *, force: bool) -> 
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder")
     _refuse_to_overwrite([path], force=force)
+    # A schema that is there already is the user's, and may be of another version; `pushbackd schema` makes a
+    # new one.
     if schema is None and not (schema_file := path.with_name(SCHEMA_FILE)).exists():
         with writing(schema_file):
             write_whole(schema_file, schema_text())
@@ -82,6 +90,7 @@ def _write_adapter(folder: Path, kind: str, *, force: bool) -> ExitCode:
     texts = files_of(kind)
     if folder.exists() and not folder.is_dir():
         raise click.ClickException(f"{folder} is no folder: an adapter is written into one")
+    # All of them before the first is written: a skeleton is whole, or what was there stays.
     _refuse_to_overwrite([folder / name for name in texts], force=force)
     for name, text in texts.items():
         with writing(folder / name):
@@ -177,6 +186,7 @@ def convert(paths: tuple[Path, ...], *, only_check: bool) -> ExitCode:
     """
     copies: dict[Path, str] = {}
     with bad_input(BadInputError, ScenarioError):
+        # Everything is read and checked before the first copy is written.
         for path in discover(paths):
             if path.suffix != ".json":
                 document = read(path)

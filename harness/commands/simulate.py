@@ -1,4 +1,10 @@
-"""`pushbackd simulate`: a group whose simulations are imported when they are called."""
+"""`pushbackd simulate`: a group whose simulations are imported when they are called.
+
+A simulation needs the models, some need Numba, and all together take seconds to import. So `SIMULATIONS`
+repeats the names with a line of help each, and the module is loaded when its name is called; the same idea as
+`harness.commands.subcommands`, one level deeper. A new simulation is a module of
+`harness.commands.simulations` with a `command`, a line here, and an example in `subcommands.EXAMPLES`.
+"""
 
 from __future__ import annotations
 

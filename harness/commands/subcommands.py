@@ -1,4 +1,9 @@
-"""The subcommands of `pushbackd`: their modules, which are imported when they are called, and their help."""
+"""The subcommands of `pushbackd`: their modules, which are imported when they are called, and their help.
+
+Three tables, each read by `harness.cli` and by the tests of help texts: `SUBCOMMANDS` leads from a name to
+its module, `GROUPS` has the order of `pushbackd --help`, `EXAMPLES` the end of each help text. A name has to
+be in all three. Examples are parsed by a test, so none can be of an option that there is not.
+"""
 
 from __future__ import annotations
 
@@ -168,6 +173,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "swarm": ("swarm --adapter pymongo --seeds 50", "swarm --seed 7 --write found.yml"),
     "to-json": ("to-json scenarios --check",),
 }
+# click keeps the lines of a paragraph that begins with this character; it would join them otherwise.
 _HEAD: Final = "\b\nExamples:"
 
 

@@ -1,4 +1,10 @@
-"""`pushbackd swarm`: drawn cases for any driver, judged by rules and not by expectations."""
+"""`pushbackd swarm`: drawn cases for any driver, judged by rules and not by expectations.
+
+`harness.authoring.swarm` draws schedules, runs them and shrinks what fails; rules are the oracles of
+`harness.unified.server_side`. This module reads the command line. `pushbackd simulate swarm` is another one:
+it knows the reference driver alone, disturbs bytes and processes as well, and judges by what clients were
+promised.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from harness.planning.plan import Time
     from harness.planning.result import ExitCode
 
+# A seed stands in JSON, where greater numbers are not exact for every reader.
 _MOST_SEED: Final = 2**53
 
 _CASE_SECONDS: Final = {"real": 60.0, "virtual": 3600.0}
@@ -38,6 +45,7 @@ class KnownFinding(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         oracle, colon, pattern = str(value).partition(":")
+        # Before the pattern: a name with a typing error would be taken for a pattern that matches nothing.
         if oracle not in ORACLES:
             fix = did_you_mean(oracle, ORACLES) or f"one of {', '.join(ORACLES)}"
             self.fail(f"there is no oracle {oracle!r}: {fix}", param, ctx)
@@ -108,6 +116,7 @@ def command(**options: Any) -> ExitCode:
         with writing(options["write"]):
             check_writable(options["write"])
     with bad_input(AdapterLost):
+        # An adapter in another process is started here once, for its name, features and editions.
         driver = driver_of(options["adapter"], options["edition"] or "")
     named = options["edition"]
     if named and named not in driver.editions:

@@ -59,12 +59,12 @@ class EmbeddedDeployment:
 
     @property
     def server_version(self) -> tuple[int, ...]:
-        """What `buildInfo` would answer, without a message: one would count among those of the case."""
+        """The answer of `buildInfo`, without a message: one would count among those of the case."""
         return tuple(self.cluster.nodes[0].profile.version_array[:3])
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
-        """What `getParameter` would answer, likewise."""
+        """The answer of `getParameter`, likewise."""
         return {name: value for name, value, *_ in values(self.cluster.nodes[0])}
 
     @property

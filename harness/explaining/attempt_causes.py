@@ -1,6 +1,10 @@
 """Likely causes of attempts that are other than expected (`expectAttempts`), by what servers saw.
 
 As everywhere among causes, a sentence is yielded only when the record proves it.
+
+A finder gets the first divergence of a comparison and looks at its `path`, the part of the expectation that
+differs. Several may speak of one divergence. The order of `_FINDERS` is that of their likelihood, since the
+first cause stands for the failure in totals and groups.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ def _nothing_selected(comparison: AttemptComparison, divergence: Divergence) -> 
     if not comparison.sent:
         yield Cause("not sent", f"no client sent {comparison.commands} at all")
         return
+    # Commands were sent, and none of them was chosen: one of the element's conditions does not hold for any.
     expected = comparison.expected
     chosen = {"namespace": expected.namespace, "appName": expected.app_name, "session": expected.session}
     names = ", ".join(name for name, value in chosen.items() if value is not None) or "comment"
@@ -94,12 +99,14 @@ def _backoff(comparison: AttemptComparison, divergence: Divergence) -> Iterator[
     if len(factors) >= _FEW and max(factors) < _NONE:
         text = f"{len(factors)} retries after overload came at once: the driver does not back off {rule}"
         yield Cause("no backoff", text, _BACKOFF)
+    # A wait may be late and is never early: what is a little above the bound is measured, not chosen.
     elif len(factors) >= _FEW and min(factors) > _FULL and max(factors) < 1 / _FULL:
         text = f"all {len(factors)} backoffs are as long as they may be: the driver uses no jitter {rule}"
         yield Cause("no jitter", text, _BACKOFF)
     elif len(factors) >= _FEW and max(factors) <= 0.5:  # noqa: PLR2004 - half: one power of two
         text = f"no backoff is longer than half of its bound: the exponent is one too low {rule}"
         yield Cause("backoff too short", text, _BACKOFF)
+    # Without the maximum, only waits grow too long whose bound is the maximum already.
     longer = {overload_backoff(edition, retry, {}) for retry, factor in pairs if factor > 1 / _FULL}
     if longer == {MAX_BACKOFF}:
         text = f"a backoff is longer than {MAX_BACKOFF:g} s: the driver has no maximum {rule}"

@@ -2,6 +2,10 @@
 
 An adapter stands between a driver and the judge. Where what it told contradicts the servers' record, the
 driver cannot be judged; where both agree, what the events show is the driver's doing.
+
+Three contradictions are looked for, and the first one decides: a command without its event, a success that a
+server answered with an error, an error that no server sent. The result is a hint below the failure and
+changes no verdict.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ def blame(seen: SeenCase, heard: Mapping[str, Sequence[Event]], *, events_differ
             return f"looks like the adapter's fault: {contradiction}"
     told = _requests_told(heard)
     agreed = sum(attempt.request.request_id in told for step in seen.steps for attempt in step.attempts)
+    # Nothing was told of which servers know, as with an adapter without command events.
     if not agreed:
         return ""
     if events_differ:
@@ -96,8 +101,10 @@ def _errors(step: SeenStep) -> Iterator[str]:
             yield f"{name} failed with code {report.code}, which no server sent"
         return
     reply = last.request.reply
+    # A command without a reply lost its connection; whether its driver tries again is no contradiction.
     if reply is None or reply.get("ok") or name in _MAY_FAIL_IN_SILENCE:
         return
+    # Drivers take `ns not found` for an answer: to drop what is not there is no error to them.
     if last.ends not in ((OK,), (_NAMESPACE_NOT_FOUND,)):
         yield f"{name} did not fail, though its last command, {last.request.name}, met {last.met}"
 

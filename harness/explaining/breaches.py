@@ -2,6 +2,11 @@
 
 Each is a cause that is yielded only when the record proves it; of what chance may do, only what a driver that
 keeps the rule does in fewer than one of 1,000 cases.
+
+`causes` asks these finders for each case that failed and whose servers keep a record. They stand apart from
+expectations, so they also speak of what a scenario does not ask, such as the backoff in a test of
+transactions. Only operations that no other one overlaps are in a `SeenCase`: with two at a time, a retry
+could be the other one's request.
 """
 
 from __future__ import annotations
@@ -55,6 +60,8 @@ def _no_backoff(seen: SeenCase) -> Iterator[Cause]:
             bound = overload_backoff(seen.edition, after.retry, before.request.reply or {})
             if _is_overload(before) and after.gap is not None and bound:
                 waits.append((max(after.gap.most, 0.0), bound))
+    # Jitter is uniform: the chance that so many waits are all at most this part of their bounds is that part
+    # to the power of their number.
     longest = max((wait / bound for wait, bound in waits), default=1.0)
     if min(longest, 1.0) ** len(waits) >= _CHANCE:
         return
@@ -92,6 +99,7 @@ def _not_retryable(seen: SeenCase) -> Iterator[Cause]:
             reply, name = before.request.reply, after.request.name
             if reply is None or reply.get("ok"):
                 continue
+            # A write concern error within an `ok` reply is not looked at: it has labels of its own.
             code = reply.get("code")
             if before.labels == {Label.SYSTEM_OVERLOADED} and code in Category.SYSTEM_OVERLOADED.value:
                 yield Cause(
@@ -109,6 +117,8 @@ def _not_retryable(seen: SeenCase) -> Iterator[Cause]:
 
 def _switched_off(seen: SeenCase) -> Iterator[Cause]:
     for step in seen.steps:
+        # Its command may look like a read or a write, and is neither to the driver: one option alone does not
+        # decide about it.
         if step.step.operation.name == "runCommand":
             continue
         for before, after in _retries(step):
@@ -141,6 +151,7 @@ def _gives_up(seen: SeenCase) -> Iterator[Cause]:
     """Find operations that failed with an error after which the driver should have tried again."""
     for step in seen.steps:
         last, options = step.attempts[-1], step.options
+        # Options with which giving up at once is right.
         off = {"retryReads": False, "retryWrites": False, "adaptiveRetries": True, "maxAdaptiveRetries": 0}
         switched = any(options.get(name) == value for name, value in off.items())
         if step.step.error is None or switched or step.has_limit:

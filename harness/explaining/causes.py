@@ -2,6 +2,14 @@
 
 A cause is a sentence that is yielded only when the events prove it: a wrong hint costs a reader more time
 than no hint. It names the section of a specification where that decides.
+
+`Evidence` is all that a finder may look at. `causes_of` runs the finders of `_FINDERS` in order, the
+likeliest cause first: what servers saw proves more than what clients tell, so attempts and breaches stand at
+the top. A cause has a name, and the same one found twice, by events and by the record, is told once. The
+first cause gives a failure its name in reports, and its rules.
+
+Waits are in seconds, between instants of one clock: of a driver in another process they have been mapped on
+the deployment's (`harness.adapters.child`).
 """
 
 from __future__ import annotations
@@ -101,6 +109,7 @@ def _labels(answer: Mapping[str, Any]) -> frozenset[str]:
 def _asked_again(evidence: Evidence) -> Iterator[Cause]:
     """Find a mongos that is asked again by an operation that it failed, where another mongos was there."""
     served = [event for event in evidence.timeline.events if event.side == "server"]
+    # Routers only: a set has one primary, to which a write has to go again.
     routers = sorted({event.source for event in served if event.source.startswith("mongos")})
     before: dict[tuple[Any, Any], TimelineEvent] = {}
     for event in evidence.timeline.events:
@@ -162,6 +171,7 @@ def _surviving_error(evidence: Evidence) -> Iterator[Cause]:
     met = [event.fields["outcome"] for event in finished if isinstance(event.fields.get("outcome"), int)]
     if mismatch.expected not in met or mismatch.actual not in met:
         return
+    # The first places: an error that was met again later counts where it came up.
     first, last = (met.index(code) for code in (mismatch.expected, mismatch.actual))
     if first < last:
         yield Cause(
@@ -261,6 +271,7 @@ def _back_offs(retries: Sequence[tuple[Event, Event]], edition: Edition) -> Iter
         advice = _failure(failed).get("baseBackoffMS") if edition.honours_base_backoff else None
         base = advice / 1000 if isinstance(advice, (int, float)) else None
         longest = policy.before(retry, 1.0, base=base)
+        # A thousandth of the bound, which uniform jitter falls below once in a thousand retries.
         at_once += waited < longest / 1000
         if waited > longest * _SLACK + _AT_ONCE:
             yield Cause(
@@ -308,6 +319,7 @@ def _fail_points(evidence: Evidence) -> Iterator[Cause]:
     """Compare the fail points that were set with their hits in the servers' journal, where there is one."""
     served = [event for event in evidence.timeline.events if event.side == "server"]
     hits = Counter(event.fields.get("name") for event in served if event.kind == "failPointHit")
+    # Servers by URI keep no journal, and no hit of a fail point can be missed there.
     if not served:
         return
     refused = list(_refused_fail_points(evidence.timeline))

@@ -1,4 +1,9 @@
-"""The explanation of a result: line of the file, expected and actual values, timeline, likely causes."""
+"""The explanation of a result: line of the file, expected and actual values, timeline, likely causes.
+
+The first part makes texts of values while the case is still there (`explained`, called by the executor),
+because a `Result` crosses processes and files and holds nothing but texts. The second part makes lines of a
+result (`explanation`), for the terminal, JUnit, GitHub and pytest, which cut and colour them differently.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from mongowire.documents.marks import Location
 
 
+# The steps of a mismatch's path: `events[2].command.filter`.
 _KEY: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _LISTED: Final = re.compile(r"^(events|messages)\[\d+\]\.?")
 """The part of a path before an event or a message, whose own location is known."""
@@ -89,6 +95,7 @@ def _within(location: Location, keys: Sequence[str | int]) -> Location | None:
     An event's fields stand below its kind, the value of a result below `expectResult`.
     """
     try:
+        # Read from the file again, since cases keep no marks; only failures come here.
         marked = read(location.path)
         for key in _keys(location.field):
             marked = marked[key]
@@ -194,6 +201,7 @@ def side_by_side(
         of_client = list(group)
         first = next((index for index, row in enumerate(of_client) if row.verdict != "same"), None)
         yield f"{of_client[0].about} of {client}, expected and actual:"
+        # Some agreement before the first divergence shows where in the case it is.
         start = 0 if whole or first is None else max(0, first - _AGREED_SHOWN)
         if start:
             yield f"  … {start} as expected"

@@ -1,4 +1,12 @@
-"""The timeline of a case, merged from clients and servers: JSON Lines on disk, two columns in a report."""
+"""The timeline of a case, merged from clients and servers: JSON Lines on disk, two columns in a report.
+
+Two readers want different things of it. Programs get every event with all its fields, one JSON object a line
+(`to_json_lines`, `conform --journal`); in virtual time two runs of a case give the same bytes. People get
+`Moment`s: a text for each event, without the noise of monitors, logs and spans. `merge` is the part that
+decides the order, and has its own head below.
+
+Instants are seconds since the case began. `seq` orders what shares an instant, within one side only.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +61,7 @@ _COLUMN: Final = 72
 _TWO_COLUMNS_FROM: Final = 100
 _TIME: Final = 13
 """What the time of an event takes of a line."""
+# File systems take 255 bytes; digest, deployment, driver and seed follow the readable part.
 _NAME_MAX: Final = 120
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _NAMES: Final = ("commandName", "command", "name")
@@ -79,7 +88,7 @@ class TimelineEvent:
 
     @property
     def began(self) -> float:
-        """When what the event is about began."""
+        """The instant at which what the event is about began."""
         return self.at if self.arrived is None else self.arrived
 
     @property
@@ -216,6 +225,7 @@ def _one_column(moments: Sequence[Moment], *, whole: bool, room: int) -> Iterato
 def file_name(item: Item) -> str:
     """Return a name that any file system takes and that no other item has."""
     readable = _UNFIT.sub("-", item.id).strip("-")[:_NAME_MAX]
+    # Two ids may differ only in characters that become a hyphen, or behind the cut.
     unique = hashlib.sha256(item.id.encode()).hexdigest()[:8]
     seed = "" if item.seed is None else f".seed{item.seed}"
     return f"{readable}.{unique}.{item.topology}.{item.adapter}{seed}.jsonl"
@@ -312,7 +322,7 @@ def _stand_in(value: object) -> Any:
 
 
 class Mergeable(Protocol):
-    """What can be merged."""
+    """An entry of a log that can be merged."""
 
     @property
     def at(self) -> float:
@@ -407,6 +417,8 @@ def merge(client_side: Iterable[E], server_side: Iterable[E]) -> Iterator[E]:
     both.sort(key=lambda one: one[0])
     for _, group in groupby(both, key=lambda one: one[0]):
         instant = list(group)
+        # Each side keeps its own order. Only which side goes on is open, and a server's event waits if the
+        # command that it belongs to is still to come from the client.
         said = deque(entry for _, is_client, entry in instant if is_client)
         done = deque(entry for _, is_client, entry in instant if not is_client)
         asks: Counter[int | None] = Counter(entry.link for entry in said if entry.kind == _ASKED)
@@ -414,6 +426,7 @@ def merge(client_side: Iterable[E], server_side: Iterable[E]) -> Iterator[E]:
         while said and done:
             request = _request_of(done)
             waits_for_question = request is not None and asks[request] > 0
+            # The client's next entry is a reply whose service is still to come: the server goes on first.
             waits_for_service = said[0].kind in _ANSWERED and served[said[0].link] > 0
             if waits_for_question and not waits_for_service:
                 entry = said.popleft()

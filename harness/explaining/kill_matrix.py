@@ -1,4 +1,9 @@
-"""The kill matrix: which bundled cases fail with which wrong driver (docs/MUTANTS.md)."""
+"""The kill matrix: which bundled cases fail with which wrong driver (docs/MUTANTS.md).
+
+`kill_matrix.json` is written by a test tool and read by `harness.report.diagnosis`, which compares the
+pattern of a run's failures with it. By the name of each wrong driver it has its `rule`, the sentence `wrong`,
+and `fails`: descriptions of cases by their group, which together are the ids in results.
+"""
 
 from __future__ import annotations
 

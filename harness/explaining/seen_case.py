@@ -1,4 +1,9 @@
-"""What servers saw of a case, for those who look for causes: operations with their attempts, connections."""
+"""A case as servers saw it, for those who look for causes: operations with their attempts, connections.
+
+`breaches` and `blame` read it. It is made once for a case that failed, from the servers' `WireRecord` and the
+operations that the runner performed; `harness.unified.server_side.grouping` says which operation sent a
+request. Commands that no operation sends for its result, as those of monitors, are left out before.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +77,8 @@ class SeenCase:
         connections = connections_of(record.entries)
         sent = (each for each in requests_of(connections) if each.name not in OF_CONNECTIONS)
         timing = Timing(record.round_trip, record.is_disturbed)
-        # All entities, each with its place among the events of the process.
+        # All entities, each with its place among the events of the process. A case may give an id to another
+        # entity later, so an operation's client is looked up as of its beginning.
         created: list[tuple[int, EntitySpec]] = [(-1, spec) for spec in case.entities]
         for step in performed:
             if step.operation.name == "createEntities":
@@ -84,6 +90,8 @@ class SeenCase:
         )
         clients = (spec.body for _, spec in created if spec.kind is EntityKind.CLIENT)
         names = Counter(body.get("uriOptions", {}).get("appName") for body in clients)
+        # Two clients of one name, or without any, could not be told apart: a pool of one would seem to break
+        # rules.
         lives = (each for each in lives_of(connections) if names[each.seen.app_name] == 1)
         return cls(EDITIONS[edition], steps, tuple(lives))
 
@@ -115,7 +123,7 @@ def _client_of(step: PerformedOperation, created: Sequence[tuple[int, EntitySpec
 
 
 class Cause(NamedTuple):
-    """What a driver did wrong.
+    """A mistake of a driver.
 
     `name` is the same for every case with this cause ("no backoff"), `text` the sentence that the events of
     this case prove. `rules` are the ids of rules.yml that forbid it; none where no numbered rule does.

@@ -1,4 +1,10 @@
-"""A timeline as the rows of a sequence diagram: moments that share a row, and moments of one command."""
+"""A timeline as the rows of a sequence diagram: moments that share a row, and moments of one command.
+
+It reads a timeline alone, as results files keep it: kinds, links and texts of moments, and never the case. A
+client's command and the server's work on it are one `ReportedCommand`, by the request id; a command that
+follows a failed one of its name, within one operation, is its next attempt. `harness.report.picture` turns
+rows into coordinates.
+"""
 
 from __future__ import annotations
 
@@ -111,6 +117,7 @@ def read(timeline: Iterable[Moment], *, whole: bool = True) -> Diagram:
     reader = _RowReader()
     fold = Fold(tuple(timeline)) if whole else folded(timeline)
     for moment in fold.moments:
+        # By identity: the line is one of the moments, and None where nothing was folded.
         if moment is fold.line:
             reader.fold(moment, fold.folded)
         else:
@@ -189,6 +196,8 @@ class _RowReader:
             self._mark(moment, f"{moment.about} → {outcome}", bad=bad)
             return
         command.server, command.outcome = _lane(moment), outcome
+        # A write error is the caller's, and no driver tries again for it: the next command is no second
+        # attempt.
         command.failed |= bad and not outcome.startswith(_WRITE_ERROR)
         bad = bad or command.failed
         command.served = self._add(RowKind.SERVED, command.server, outcome, moment, bad=bad, command=command)

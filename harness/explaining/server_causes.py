@@ -1,6 +1,9 @@
 """Likely causes where servers saw other connections or counted something else than expected.
 
 Each is a sentence that is yielded only when the connections or the counts prove it.
+
+Called last of all finders (`causes`). `WrongConnections` has the mismatch and the connections that show it; a
+pool is told by the client's `appName` and the server, since nothing on the wire names it.
 """
 
 from __future__ import annotations
@@ -88,6 +91,8 @@ def _stale(found: WrongConnections, _case: Case) -> Iterator[Cause]:
     """Find a connection that is used though one of its pool has broken since it was made: it is stale."""
     for broken in found.connections:
         ends = [request.ended for request in broken.seen.requests if request.end == "server"]
+        # The first end counts: a pool is cleared when it learns of that, and everything older is stale from
+        # then on.
         for other in found.connections if ends else ():
             is_older = _pool(other) == _pool(broken) and other.seen.accepted < ends[0]
             if other is not broken and is_older and _is_used_after(other, ends[0]):
@@ -124,6 +129,7 @@ def _left_open(found: WrongConnections, case: Case) -> Iterator[Cause]:
     closed = {
         names.get(operation.object) for operation in nested(case.operations) if operation.name == "close"
     }
+    # Of a client that is still open at the end, open connections are no mistake.
     if {each.seen.app_name for each in left} <= closed:
         whose = "monitors" if left[0].is_monitoring else "pools"
         section = "Server Monitoring" if left[0].is_monitoring else "CMAP: Closing a Connection Pool"

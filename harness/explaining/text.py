@@ -1,4 +1,9 @@
-"""Values of scenarios and of drivers, as one line of text each."""
+"""Values of scenarios and of drivers, as one line of text each.
+
+Terminal, pages, JUnit and journals write the same event in the same words by `describe` and `outcome_of`. A
+kind of event without a formatter is shown as its fields. `folded` stands here as well, because pictures and
+lines fold alike.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +26,7 @@ RELAXED = json_util.RELAXED_JSON_OPTIONS
 _WIDTH = 240
 _BODIES = ("command", "reply", "failure")
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# They differ in every message, and would hide the field by which two messages differ.
 _GOSSIP = frozenset({"$clusterTime", "operationTime", "topologyVersion", "lsid"})
 
 

@@ -7,6 +7,15 @@ Scenarios for servers (`fakeserver.load_scenario`) test nobody; they are told ap
 easily mistaken for each other.
 
 This module stays light, because whoever looks for files asks it. `harness.formats.case` makes cases.
+
+A file goes three ways. `declared_in` looks at its text, to tell the files of a folder that are tests from all
+others, without parsing each. `format_of` looks at the parsed document, for its format. `case.cases_of` checks
+it against `grammar`, imports what `Format.runs` names and returns its cases: `cmap` (pools), `discovery`
+(monitoring), `selection` (choosing servers, three formats), `strings` (connection strings and concerns). The
+executor then asks `case.run_alone` or `case.run_on_server`, and gets an outcome as of a unified test.
+
+To add a format, enter it in `FORMATS` and its table in `grammar.SCHEMAS`, and write the function that makes
+`Runs` of a case.
 """
 
 from __future__ import annotations
@@ -37,14 +46,23 @@ class Marks:
         return not self.of_tests or any(test.keys() >= {*self.of_tests} for test in _tests(value))
 
     def in_yaml(self, text: str) -> bool:
-        """Return whether a text seems to have these fields; it need not be sound YAML."""
+        """Return whether a text seems to have these fields; it need not be sound YAML.
+
+        Regular expressions look for them: parsing YAML takes many times longer than reading it, and most
+        files of a folder are none of ours. A mapping in braces has no margin to look at, so that there any
+        depth will do.
+        """
         find = _inside if text.lstrip().startswith("{") else _at_the_margin
         return all(find(name).search(text) for name in self.of_file) and all(
             _inside(name).search(text) for name in self.of_tests
         )
 
     def in_broken_json(self, text: str) -> bool:
-        """Return whether a text mentions these fields somewhere."""
+        """Return whether a text mentions these fields somewhere.
+
+        So that a test with a comma too many is an error that names its place, and not a file that nobody
+        runs.
+        """
         return all(f'"{name}"' in text for name in (*self.of_file, *self.of_tests))
 
 
@@ -66,6 +84,8 @@ class Format:
 
 UNIFIED: Final = Format("unified", "operations, events and outcomes", (Marks(("schemaVersion",)),))
 
+# The unified format is first: its mark is the only one that says what it is, so that other fields cannot make
+# another format of such a file.
 FORMATS: Final = (
     UNIFIED,
     Format(
@@ -116,6 +136,7 @@ FORMATS: Final = (
 """All formats. A file is of the first whose marks it has."""
 
 
+# A scenario for servers has this key at the top; in a unified test it stands in cases.
 _FOR_SERVERS: Final = Marks(("pushbackd",))
 _OF_SERVERS_ALONE: Final = (Marks(("rules",)), Marks(("faults",)), Marks(("timeline",)))
 
@@ -143,10 +164,12 @@ def declared_in(text: str, *, is_json: bool, servers: bool = False) -> bool:
     marks = [*(mark for each in FORMATS for mark in each.marks), *([_FOR_SERVERS] if servers else [])]
     if not is_json:
         return any(mark.in_yaml(text) for mark in marks)
+    # Names that do not stand in the text cannot be fields: most files need no parsing at all.
     mentioned = [mark for mark in marks if mark.in_broken_json(text)]
     if not mentioned:
         return False
     try:
+        # What mentions the fields and is no JSON is taken for a broken test, so that its author is told.
         value = json.loads(text)
     except ValueError:
         return True

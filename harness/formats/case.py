@@ -1,4 +1,10 @@
-"""One case of a format that drives parts of a driver, and how it complains."""
+"""One case of a format that drives parts of a driver, and how it complains.
+
+A case of these formats has no entities and no adapter's operations: it is a document and a function that
+compares. `require` is nearly all of that; it keeps the place in the file with what is compared, so that a
+failure points at the line of the expectation. Outcomes are those of the unified runner, and so are ids,
+timelines and reports.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +47,7 @@ class Notes:
     comparisons: list[Comparison] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # A timeline asks for what was heard when it is drawn, at the end, and not when the case begins.
         self.account.clients[DRIVER] = lambda: tuple(self.heard)
 
 
@@ -97,7 +104,10 @@ class FormatFile:
 
 
 def failure(expected: Marked, why: str, *, wanted: Any = UNSET, actual: Any = UNSET) -> CaseFailedError:
-    """Return the error for an expectation that is not met, with its place in the file."""
+    """Return the error for an expectation that is not met, with its place in the file.
+
+    `wanted` and `actual` are left out where no two values differ, such as for an error that was not expected.
+    """
     mismatch = Mismatch(expected.field, wanted, actual, why)
     return CaseFailedError(str(mismatch), location=expected.location, mismatch=mismatch)
 
@@ -113,6 +123,8 @@ def require(expected: Marked, actual: Any, *, wanted: Any = UNSET, of: str = "")
 # Runs cases of the formats that drive parts of a driver, and says how they ended.
 
 
+# The endings of a case. Any other exception is a mistake in this program, and is not made a failure of the
+# driver.
 _ENDS = (
     *(CaseFailedError, CaseSkippedError, ScenarioError),
     *(DriverError, OperationFailed, UnsupportedOperation),
@@ -148,6 +160,11 @@ def _seen(notes: Notes) -> dict[str, Any]:
 
 
 def _ended(case: FormatCase, error: Exception, notes: Notes) -> CaseOutcome:
+    """Return the outcome of a case that an error ended.
+
+    What an adapter has not is skipped, and what a file states wrongly is an error of the file (`ERROR`): only
+    what the driver did otherwise, or raised, is a failure.
+    """
     seen = _seen(notes)
     match error:
         case CaseSkippedError() | UnsupportedOperation():
@@ -172,7 +189,12 @@ AnyFile: TypeAlias = TestFile | FormatFile
 
 
 def cases_of(document: Marked) -> AnyFile:
-    """Check a document as its format asks for, and return its cases. Raises `ScenarioError`."""
+    """Check a document as its format asks for, and return its cases. Raises `ScenarioError`.
+
+    The unified format is built by its own module. Of the others each value is decoded from extended JSON
+    once, for all cases; those without a description are called by the subject of the format, with a number
+    where they are several.
+    """
     if is_for_servers(document.value):
         raise ScenarioError(
             "is a scenario for servers, and tests no driver",

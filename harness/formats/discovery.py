@@ -1,6 +1,12 @@
 """Discovery: replies of servers and errors of operations in phases, and what is known after each of them.
 
 The shell that applies transitions is driven with monitors that say nothing and pools that connect nowhere.
+
+A case is a list of phases. In each, replies to hello arrive and operations fail, in the order of the file;
+then an outcome states what the client must know, or which events it must have published. The driver's
+`Topology` is the real one, with its transitions, pools and events. Only what would connect is replaced:
+monitors do nothing, since the case says what they saw, and pools establish nothing, since only their
+generations are asked for. Time is virtual and stands still.
 """
 
 from __future__ import annotations
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from mongowire.documents.marks import Marked
 
 _DISCOVERY_EVENTS: Final = ("topology", "server")
+# Names of the tests, and those of the driver's descriptions.
 _TOPOLOGY_FIELDS: Final = {
     "setName": "set_name",
     "maxSetVersion": "max_set_version",
@@ -96,6 +103,7 @@ class _Discovery:
         self._notes = notes
         self._world = world
         options, _ = ClientOptions.of_uri(uri)
+        # As a client does: the string decides the type that discovery begins with.
         initial = transitions.initial(
             options.seeds,
             set_name=options.replica_set,
@@ -142,6 +150,8 @@ class _Discovery:
                 raise ScenarioError(
                     f"no server {address} is known by now", location=failure["address"].location
                 )
+            # An error of an older generation is about connections that are gone, and must change nothing.
+            # Without one it is of the newest.
             generation = failure.value.get("generation", server.pool.generation)
             self.topology.on_error(address, _error(failure.value), generation)
 
@@ -152,7 +162,9 @@ class _Discovery:
         if (events := outcome.get("events")) is not None:
             # What was published since the last phase that asked.
             heard = [event for event in self._published if event.kind.startswith(_DISCOVERY_EVENTS)]
+            # Events of pools are not part of these tests, and go with the others.
             self._published.clear()
+            # The tests write kinds with underscores, and the driver like the specification of events.
             names = [_in_camel_case(next(iter(event))) for event in events.value]
             require(events, [event.kind for event in heard], wanted=names)
             for event, wanted in zip(heard, events.items(), strict=True):
@@ -179,6 +191,11 @@ class _Discovery:
 
 
 def _error(failure: Mapping[str, Any]) -> DriverError:
+    """Return the error that an operation would have met.
+
+    An error of the network before the handshake is over has the labels that client backpressure gives it, as
+    a sign of overload. A reply of the server has its own code and labels.
+    """
     before = failure["when"] == "beforeHandshakeCompletes"
     if failure["type"] == "command":
         return ServerError.of_reply(failure["response"], failure["address"])
@@ -218,6 +235,7 @@ def _check_event(event: Any, expected: Marked) -> None:
 
 
 def _check_description(actual: Any, expected: Marked) -> None:
+    """Compare a description in an event, which is complete: a server that is not listed is one too many."""
     if not isinstance(actual, TopologyDescription):
         _check_described_server(actual, expected)
         return

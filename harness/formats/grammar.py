@@ -2,6 +2,10 @@
 
 Server Discovery and Monitoring, Server Selection, Max Staleness, Connection String, URI Options,
 Authentication, Read and Write Concern and Connection Monitoring and Pooling: the formats of their tests.
+
+These formats are defined by prose. A field that nobody reads, such as a misspelt expectation, would leave a
+case that passes untested: so all that is not in a table is refused. A table is JSON Schema, written in the
+notation of the unified format and explained by the same module, so that mistakes read alike in all formats.
 """
 
 from __future__ import annotations
@@ -49,12 +53,15 @@ def mistakes(document: Marked, of: Format) -> list[ScenarioError]:
     if of is UNIFIED:
         return schema.mistakes(document)
     problems = _validator(of.name).iter_errors(document.value)
+    # A number beyond 64 bits is no BSON; JSON Schema has no word for that, so that it is looked for beside
+    # it.
     found = explain(document, problems, lambda _: SCHEMAS[of.name])
     return in_order([*found, *beyond_64_bits(document)])
 
 
 @cache
 def _validator(name: str) -> jsonschema_rs.Draft202012Validator:
+    """Compile a schema, once in a process: folders hold hundreds of files of one format."""
     return jsonschema_rs.Draft202012Validator(SCHEMAS[name])
 
 
@@ -67,7 +74,11 @@ def _mapping(values: Schema) -> dict[str, Any]:
 
 
 def _where(field: str, value: Any, then: Schema) -> dict[str, Any]:
-    """Return a condition: where a field has a value, the object is what `then` says."""
+    """Return a condition: where a field has a value, the object is what `then` says.
+
+    The branch is read only for objects that have the value, so that a mistake is told in the terms of that
+    kind of object, and not of all kinds.
+    """
     return {"if": {"properties": {field: {"const": value}}, "required": [field]}, "then": then}
 
 
@@ -92,6 +103,7 @@ POOL_EVENTS: Final = (
     "ConnectionCheckedIn",
 )
 
+# A later operation of the specification has to be entered here and in both runners of `cmap`.
 POOL_OPERATIONS: Final[Mapping[str, tuple[Mapping[str, Schema], tuple[str, ...]]]] = {
     "start": ({"target": STRING}, ("target",)),
     "wait": ({"ms": COUNT}, ("ms",)),
@@ -133,6 +145,7 @@ _CMAP: Final = record(
                 "maxConnecting": {"type": "integer", "minimum": 1},
                 "maxIdleTimeMS": COUNT,
                 "waitQueueTimeoutMS": COUNT,
+                # Negative where no background thread shall run, unlike the other times.
                 "backgroundThreadIntervalMS": INTEGER,
                 "appName": STRING,
             }
@@ -157,6 +170,7 @@ _CMAP: Final = record(
                         ),
                         ANYTHING,
                     ),
+                    # Ours: public files say of durations only that they are there.
                     "pushbackd": record({"durationMS": record({"min": NUMBER, "max": NUMBER}, ("min",))}),
                 },
                 ("type",),
@@ -244,6 +258,8 @@ _DISCOVERY_EVENT: Final = choice(
         "server_description_changed_event": _discovery_event(_DESCRIBED_SERVER, address=STRING),
     }
 )
+# An outcome of a phase has a state, or events, or both. Of a state at least the type and the servers must
+# stand there, because the runner compares these first.
 _OUTCOME: Final = record(
     {
         "topologyType": word(*TOPOLOGY_TYPES),
@@ -276,6 +292,8 @@ _SDAM: Final = record(
                 {
                     "description": STRING,
                     "responses": array(
+                        # A pair, of the server's address and its reply to hello; an empty reply stands for a
+                        # network error.
                         {"type": "array", "prefixItems": [STRING, OBJECT], "minItems": 2, "maxItems": 2}
                     ),
                     "applicationErrors": array(_APPLICATION_ERROR),
@@ -349,6 +367,7 @@ _IN_WINDOW: Final = record(
 _RTT: Final = record(
     {
         "description": STRING,
+        # A number, or the text "NULL" for the first measurement.
         "avg_rtt_ms": {"type": ["number", "string"], "if": STRING, "then": word("NULL")},
         "new_rtt_ms": NUMBER,
         "new_avg_rtt": NUMBER,

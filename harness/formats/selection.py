@@ -1,4 +1,9 @@
-"""Server selection: suitable servers, staleness, the latency window, load, and round trip times."""
+"""Server selection: suitable servers, staleness, the latency window, load, and round trip times.
+
+These specifications come with tests of pure functions: a topology as a document, a question, and the answer.
+So the driver's functions are called directly, with no clock, server or connection. A test gives averages in
+milliseconds; the driver counts in seconds.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +30,11 @@ if TYPE_CHECKING:
     from harness.formats.case import Notes
     from mongowire.documents.marks import Marked
 
+# "Suitable" means before the latency window, which one function of the driver decides together with it.
 _EVERYWHERE: Final = 1e9
 """A latency window, in seconds, that every server is in."""
 
+# Milliseconds: the tests write their averages to the last digit, so that only rounding may differ.
 _TOLERANCE: Final = 1e-9
 
 
@@ -54,6 +61,7 @@ def _check_suitable(case: Marked, _notes: Notes) -> None:
     preference = ReadPreference(
         ReadMode(mode[0].lower() + mode[1:]), tuple(data.get("tag_sets", ())), data.get("maxStalenessSeconds")
     )
+    # A case without an operation is about reads, as in Max Staleness.
     selector = Selector(value.get("operation", "read") == "write", preference)
     avoided = [server["address"] for server in value.get("deprioritized_servers", ())]
     heartbeat = value.get("heartbeatFrequencyMS", 10_000) / 1000
@@ -93,6 +101,7 @@ def _server(data: Mapping[str, Any]) -> ServerDescription:
 
 
 def _check_load(case: Marked, _notes: Notes) -> None:
+    # Seeded by the file: the shares of a run are those of each other one.
     value, rng = case.value, SeededRng(f"in_window/{case.path.stem}")
     topology = _topology(value["topology_description"])
     load = {entry["address"]: entry["operation_count"] for entry in value["mocked_topology_state"]}
@@ -104,6 +113,7 @@ def _check_load(case: Marked, _notes: Notes) -> None:
     frequencies = case["outcome"]["expected_frequencies"]
     for address, frequency in frequencies.value.items():
         share = picked.get(address, 0) / value["iterations"]
+        # Never and always are exact, however small the sample.
         tolerance = 0 if frequency in {0, 1} else value["outcome"]["tolerance"]
         if abs(share - frequency) > tolerance:
             why = f"expected a share of {frequency} ± {tolerance}, got {share}"
@@ -112,6 +122,7 @@ def _check_load(case: Marked, _notes: Notes) -> None:
 
 def _check_average(case: Marked, _notes: Notes) -> None:
     value = case.value
+    # The test's word for no average yet.
     times = RoundTripTimes(None if value["avg_rtt_ms"] == "NULL" else value["avg_rtt_ms"])
     times.add(value["new_rtt_ms"])
     if times.average is None or abs(times.average - value["new_avg_rtt"]) > _TOLERANCE:

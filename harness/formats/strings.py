@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from harness.formats.case import Notes
     from mongowire.documents.marks import Marked
 
+# Reading a string gives options; a credential and concerns need the options of the whole client, with their
+# defaults and the checks of one against another.
 _OF_CLIENTS = ("credential", "readConcern", "writeConcern")
 """What a string says of a client, beyond its options."""
 
@@ -37,6 +39,12 @@ def runs_of_concerns(case: Marked) -> Runs:
 
 
 def _check(case: Marked, _notes: Notes) -> None:
+    """Compare what becomes of a connection string with what the case says.
+
+    A string that is not valid may be refused at either step, when it is read or when a client is made of it,
+    so that a case which expects an error takes both. Options that are merely unknown or unusable are warnings
+    and no errors.
+    """
     value = case.value
     try:
         parsed, found, warnings = read_options(value["uri"], {})
@@ -61,9 +69,16 @@ def _check(case: Marked, _notes: Notes) -> None:
 
 
 def _check_string(case: Marked, parsed: ParsedURI, found: Mapping[str, Any]) -> None:
+    """Compare hosts, credentials and options as they were read, under the driver's names for them.
+
+    Raises `ScenarioError` for an option that the driver does not know: its value could not be compared, and
+    the case would pass untested.
+    """
     if (hosts := _asserted(case, "hosts")) is not None:
         require(hosts, list(parsed.hosts), wanted=[_address(host) for host in hosts.value])
     if (auth := _asserted(case, "auth")) is not None:
+        # In these tests "db" is all that follows the slash, up to the question mark; the driver parts it at
+        # the first dot.
         namespace = ".".join(filter(None, (parsed.database, parsed.collection))) or None
         require(auth["username"], parsed.username)
         require(auth["password"], parsed.password)
@@ -74,10 +89,13 @@ def _check_string(case: Marked, parsed: ParsedURI, found: Mapping[str, Any]) -> 
                 place = options[name].location
                 raise ScenarioError(f"the option {name} is unknown to the driver", location=place)
             canonical = CANONICAL[name.lower()]
+            # The expected value goes through the driver's own reader of this option, so that units and types
+            # are the same.
             require(options[name], found.get(canonical), wanted=OPTIONS[canonical][0](value))
 
 
 def _check_credential(expected: Marked, found: Any) -> None:
+    # A case with null expects that there is no credential at all.
     if found is None or expected.value is None:
         require(expected, found)
         return
@@ -94,6 +112,11 @@ def _asserted(case: Marked, name: str) -> Marked | None:
 
 
 def _address(host: Mapping[str, Any]) -> str:
+    """Return a host as the driver writes it.
+
+    Without a port it has 27017. Names of hosts are in lower case, as DNS does not tell cases apart; the path
+    of a socket stays as it is.
+    """
     name, port = host["host"], host.get("port") or 27017
     match host["type"]:
         case "unix":
@@ -105,6 +128,7 @@ def _address(host: Mapping[str, Any]) -> str:
 
 
 def _check_concern(case: Marked, _notes: Notes) -> None:
+    """Compare what becomes of a concern: whether it is valid, what is sent, and what it means."""
     name = "readConcern" if "readConcern" in case.value else "writeConcern"
     made: type[ReadConcern | WriteConcern] = ReadConcern if name == "readConcern" else WriteConcern
     try:

@@ -19,5 +19,15 @@
     writing      a test and a scenario for servers that hold a bug
     per_test     the plugin of pytest that hunts in each test
 
+One hunt goes through `Hunt.run` in `hunting`: clean runs make a `Baseline`; `planning` yields trials, each a
+tuple of `Strike`s (a fault meant for a place); a function that it was given runs one and returns an
+`Outcome`; `judging` holds that against the baseline; `findings` groups what failed into bugs, which are
+repeated. That function is `trial.run` for a command, and a run of one test for `per_test`; nothing else
+differs between the two.
+
+A place is named alike in every run, so a trial can be written down (`--only`, the memory of `wishes`) and
+done again. Trials side by side share the baseline, which a hunt replaces and never changes. Times are
+seconds.
+
 docs/HUNT.md is the page for users.
 """

@@ -1,4 +1,10 @@
-"""The clean runs: the places of an application, and what is the same whenever nothing fails."""
+"""The clean runs: the places of an application, and what is the same whenever nothing fails.
+
+A `Baseline` is made of all clean runs at once, and made anew when there are more. Everything in it errs on
+one side: what differs among clean runs is not compared, and bounds (seconds, connections, open cursors) are
+the largest that were seen. So a trial may be let off that did wrong; one that is blamed did what no clean
+run does.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from harness.hunt.places import Place, Request
     from harness.hunt.trial import Outcome
 
+# A trial hangs after five clean runs and these seconds: a fault and its retries must fit in, and a short
+# command has nothing to multiply.
 _FACTOR: Final = 5
 _PATIENCE: Final = 12.0
 """Seconds that a trial may take beside a multiple of a clean run."""
@@ -43,11 +51,11 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the clean runs have in common."""
+    """The facts that clean runs have in common."""
 
     code: int
     seconds: float
-    """How long the slowest one took."""
+    """Seconds that the slowest one took."""
     clean: Mapping[str, Counter[str]]
     """The final documents."""
     varying: frozenset[Path]
@@ -71,7 +79,7 @@ class Baseline:
     contents: Contents = field(default_factory=dict)
     """The documents of the first run."""
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """How many requests of each name came, at most."""
+    """The most requests of each name that a run had."""
     numbers: Numbers = field(default_factory=Numbers)
 
     @classmethod

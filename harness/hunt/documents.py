@@ -74,7 +74,7 @@ class Path(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What a collection has too few of, and too many, beside a clean run."""
+    """The documents that a collection lacks, and those that it has too many, beside a clean run."""
 
     namespace: str
     missing: Counter[str]

@@ -36,7 +36,7 @@ _ANSWERS: Final = frozenset({"error", "reply", "close", "silence"})
 
 
 class Reach(Enum):
-    """Which requests a fault strikes."""
+    """The requests that a fault strikes."""
 
     ONCE = "once"
     """The request itself."""

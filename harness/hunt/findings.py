@@ -1,8 +1,9 @@
-"""What trials have found, told in words, and the bugs that they come to: findings, grouped by their cause.
+"""Findings of trials, told in words, and the bugs that they come to: findings, grouped by their cause.
 
 Two trials found the same bug if their findings are of one kind, about the same collections, and were caused
 at places of the same shape, or at further ones besides. The shortest stands for the group: that with one
-fault, and the fewest requests.
+fault, and the fewest requests. So the trials are grouped from the shortest on, and a pair of faults joins
+the bug that one of them shows alone.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found of a trial; `notes` are no bugs."""
+    """The findings of a trial; `notes` are no bugs."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ class Judgement:
     denied: bool = False
     """It told so, and yet all had been written as in a clean run: whoever does it again may do it twice."""
     story: tuple[str, ...] = ()
-    """What happened from the fault on, a sentence each."""
+    """The story from the fault on, a sentence for each step."""
     trace: tuple[Step, ...] = ()
     """The requests around the faults, in order."""
 
@@ -104,7 +105,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 class Cause(NamedTuple):
-    """What the trials of one bug share."""
+    """The facts that all trials of one bug share."""
 
     kind: Kind
     about: tuple[str, ...]
@@ -145,12 +146,12 @@ class Bug:
     trial: Trial
     others: list[Trial] = field(default_factory=list)
     again: int = 0
-    """How many of the repetitions failed in the same way."""
+    """The repetitions that failed in the same way."""
     repeated: int = 0
     seconds: list[float] = field(default_factory=list)
-    """How long the repetitions took."""
+    """Seconds that each repetition took."""
     beside: list[float] = field(default_factory=list)
-    """How long clean runs took, one after each repetition, where the bug is a matter of time."""
+    """Seconds of clean runs, one after each repetition, where the bug is a matter of time."""
     is_known: bool = False
     """An earlier hunt has found it."""
     shorter: Shorter | None = None

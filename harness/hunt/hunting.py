@@ -2,6 +2,11 @@
 
 Trials run side by side, each with a deployment and a process of its own. They may do so only if clean runs
 may: a program that wants a port for itself fails beside another one, and is then run alone.
+
+The budget has three parts. Clean runs take what they need, and must leave the fifth that is kept for
+confirmation; trials begin until that fifth is left; then bugs are repeated to the end. Each bug is repeated
+once even where the time is over, for a bug that was seen once is no more than a suspicion. Before that the
+clean runs are repeated too (`_learn`): what varies by itself must not be held against the program.
 """
 
 from __future__ import annotations
@@ -39,12 +44,13 @@ _LEARNED: Final = 3
 """So many more clean runs, at least, before a finding is repeated."""
 _LEARNED_MOST: Final = 12
 _LOOK: Final = 0.25
+"""Seconds between two looks at the trials, in which a signal can be heard."""
 _KEPT_FOR_CONFIRMATION: Final = 0.2
 """The share of the budget that is kept for repeating what was found."""
 
 
 class Waiting(NamedTuple):
-    """How many seconds longer than the slowest clean run the trials took that ended."""
+    """Seconds by which the trials that ended took longer than the slowest clean run."""
 
     trials: int
     median: float
@@ -54,7 +60,7 @@ class Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What a hunt found, as far as it came."""
+    """The findings of a hunt, as far as it came."""
 
     baseline: Baseline
     wishes: Wishes
@@ -78,12 +84,12 @@ class Report:
 
     @property
     def waiting(self) -> Waiting | None:
-        """What faults cost the user in time; None if no trial has met its fault and ended."""
+        """The time that faults cost the user; None if no trial has met its fault and ended."""
         return self._waiting(self.trials)
 
     @property
     def waiting_at(self) -> dict[Place, Waiting]:
-        """What faults at each place cost the user in time."""
+        """The time that faults at each place cost the user."""
         tried: dict[Place, list[Trial]] = {}
         for trial in self.trials:
             tried.setdefault(trial.strikes[0].place, []).append(trial)
@@ -127,7 +133,7 @@ class Hunt:
         self._runs: list[Outcome] = []
         """The clean runs."""
         self.report: Report
-        """What was found so far; there once the clean runs are over."""
+        """The findings so far; there once the clean runs are over."""
 
     def run(self) -> Report:
         """Hunt until every trial is over, or the budget. Raises `BaselineError`, and `OSError`."""
@@ -152,6 +158,7 @@ class Hunt:
 
     def _clean(self) -> tuple[Baseline, int]:
         """Return the baseline, and how many trials may run at a time."""
+        # Alone first: a command that fails by itself is told so before the machine is full of it.
         first = self._run((), _FIRST_LIMIT, 0, Numbers())
         self._baseline([first])
         limit = first.ended.seconds * 10 + _FIRST_LIMIT / 10

@@ -51,10 +51,10 @@ _FORMS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Invariants:
-    """What must hold. `succeeds`: the command must, whatever the fault; `within`: it must end by then.
+    """The conditions that must hold at the end of every run.
 
-    `truthful`: it reports an error only where something is missing; `waits`: so much longer than the slowest
-    clean run it may take.
+    `succeeds`: the command must, whatever the fault; `within`: it must end by then. `truthful`: it reports
+    an error only where something is missing; `waits`: so much longer than the slowest clean run it may take.
     """
 
     checks: tuple[tuple[str, Check], ...] = ()

@@ -14,6 +14,11 @@ Rules, each a function from the case to the findings that it makes:
     denied           it reports an error, though it was told that all was done in the end
     waits            a fault that nobody need notice lets the user wait too long
     invariants       what the user said must hold
+
+A rule knows nothing of the others. Their order in `_RULES` says which finding names the bug where several
+are made, from the symptom that says most. Before the rules come the notes of `judge`: ends that a right
+program may come to. A new rule needs a `Kind`, a row of docs/HUNT.md, and a right program that it leaves
+alone.
 """
 
 from __future__ import annotations

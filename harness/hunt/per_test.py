@@ -3,6 +3,10 @@
 A test with the fixture `fakeserver` is run as often as its share of the time allows, in this process: as it
 is, and then with one fault at one request of its body each time. At last it runs as always, and fails if a
 bug was found. Tests that set up faults of their own are aimed already, and are left alone.
+
+It stands on the plugin of `fakeserver`: that offers the network of each deployment
+(`pytest_fakeserver_network`), where a `HuntRecord` is put, and keeps what each test uses (`USES`).
+`UNCHECKED` has it pass over its own checks while a test is hunted, for a fault may leave what they look for.
 """
 
 from __future__ import annotations
@@ -84,7 +88,7 @@ class _Hunts:
         self._newest: HuntRecord | None = None
         self._trial: _Trial | None = None
         self._tried: dict[str, str] = {}
-        """How trials of earlier tests ended: tests that ask the same try something new first."""
+        """The ends of trials of earlier tests: tests that ask the same try something new first."""
         self._totals: dict[str, int] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:

@@ -84,7 +84,7 @@ class Request:
     operation: int
     attempt: int
     role: str = ""
-    """What the server was then."""
+    """The role of its server at that moment."""
     knows_backpressure: bool = False
     """The driver has said in its handshake that it retries after overload."""
     streams: bool = False
@@ -94,7 +94,7 @@ class Request:
     reply: Mapping[str, Any] | None = None
     replied_at: float | None = None
     said: tuple[str, int] = ("", 0)
-    """What it says, and how many requests of its name have said it so far."""
+    """Its words up to ids and times, and how many requests of its name have said them so far."""
 
     @property
     def name(self) -> str:
@@ -185,7 +185,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class _Client:
-    """What a connection has said of its application."""
+    """Facts that a connection has told of its application."""
 
     app: str = ""
     knows_backpressure: bool = False
@@ -209,7 +209,7 @@ class Namer:
     _begun_by: dict[Hashable, str] = field(default_factory=dict)
     """The shape of the first statement of each transaction."""
     _cursors: dict[int, tuple[str, bool]] = field(default_factory=dict)
-    """What opened each cursor, and whether it is a change stream."""
+    """The shape that opened each cursor, and whether it is a change stream."""
     _waiting: dict[tuple[int, int], Request] = field(default_factory=dict)
 
     def anew(self, numbers: Numbers) -> Namer:

@@ -3,6 +3,10 @@
 Places of one shape count once at first: the one in the middle, because a loop that begins anew has then
 something to do twice; one that succeeds without a fault goes before one that does not. The last and the first
 of each shape promise less, all others less and less.
+
+A promise is a number without a unit: that of the fault (30 to 100), more or less for the request, less for
+what was tried before, and less than 1 of chance, which decides between equals and makes the order depend on
+the seed.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ _WAIT: Final = 40
 
 
 class Facts(NamedTuple):
-    """What the plan must know of a deployment and an application."""
+    """The facts about deployment and application that a plan depends on."""
 
     is_replica_set: bool
     reads_secondaries: bool

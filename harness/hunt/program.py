@@ -1,6 +1,9 @@
 """The command as a process: started in a group of its own, with its output in files, ended with its time.
 
-This module alone of the hunt knows the wall clock: a trial takes as long as the user's command does.
+This module alone of the hunt knows the wall clock: a trial takes as long as the user's command does. The
+group is killed when its first process ends, whatever it has left behind, because a server that outlives its
+trial would go on asking. Output goes to files and not to pipes: nobody reads while the command runs, and a
+pipe that is full would make it hang.
 """
 
 from __future__ import annotations

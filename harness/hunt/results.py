@@ -1,4 +1,9 @@
-"""The report of a hunt for programs: JSON, JUnit's XML, and the summary of a step on GitHub."""
+"""The report of a hunt for programs: JSON, JUnit's XML, and the summary of a step on GitHub.
+
+The JSON has the schema `pushbackd-hunt/1`: others read its keys, so one may join and none may change its
+meaning. It has every bug, also those that were not confirmed (`confirmed`); the two other forms are for
+verdicts.
+"""
 
 from __future__ import annotations
 

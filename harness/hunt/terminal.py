@@ -1,4 +1,9 @@
-"""The report of a hunt for a terminal: the bugs in words, and what was tried in short."""
+"""The report of a hunt for a terminal: the bugs in words, and what was tried in short.
+
+Bugs come first and each ends with the line that repeats it; what follows tells how far the hunt came, and
+what it did not compare, so that silence about a collection is not taken for approval. `told` is used by
+`per_test` as well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""One run of the command: a deployment of its own, the strikes that it is to meet, and what came of it."""
+"""One run of the command: a deployment of its own, the strikes that it is to meet, and what came of it.
+
+The deployment runs in a thread with its own loop; everything that touches it is called there
+(`server.call`), also the look at what is left, which is taken before the deployment ends. An `Outcome` holds
+nothing of the deployment, so it can be judged later and in another thread. A command that is run again after
+a failure goes on over the same data, and is not struck anew, as under a supervisor.
+"""
 
 from __future__ import annotations
 
@@ -35,27 +41,27 @@ NUMBER_VARIABLE: Final = "PUSHBACKD_TRIAL"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every trial has in common: the deployment, the processes, and the variables besides."""
+    """The parts that all trials share: the deployment, the processes, and the variables besides."""
 
     started: ClusterSpec | Scenario
     programs: Programs
     variables: Mapping[str, str] = field(default_factory=dict)
     restarts: int = 0
-    """How often a command that failed is run again, over the same data."""
+    """The most times that a command that failed is run again, over the same data."""
     outage: float = OUTAGE_SECONDS
     """The seconds for which an outage lasts: to the end, where the user says by when the command must end."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a trial."""
+    """The outcome of a trial."""
 
     strikes: tuple[Strike, ...]
     ended: Ended
     requests: list[Request]
     contents: Contents
     net: Counter[Field]
-    """What updates have changed, by number."""
+    """The net change of each number that updates have changed."""
     idle: float
     """Seconds between the last request or reply and the end."""
     after: float

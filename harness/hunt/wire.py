@@ -3,6 +3,10 @@
 It stands where the record of the wire stands, between clients and servers. A request gets its name when it
 arrives, before the server reads it; if a fault is meant for it, the deployment's own rules, faults of bytes
 and verbs are set for its connection at that moment, so that they meet this request and no other.
+
+It runs on the deployment's loop, between reading a request and handing it on: nothing may wait here, and
+what fails is kept in `failures`, for an exception would end the server's connection and look like a fault of
+the trial.
 """
 
 from __future__ import annotations
@@ -72,7 +76,7 @@ class HuntRecord(WireRecord):
     closed_at: float = 0.0
     """When the last one was closed."""
     failures: list[Exception] = field(default_factory=list)
-    """What went wrong in here, for the hunt to report."""
+    """Exceptions raised in here, for the hunt to report."""
     _aims: list[_Aim] = field(default_factory=list)
     _namer: Namer = field(default_factory=Namer)
     _peers: dict[int, tuple[str, str]] = field(default_factory=dict)

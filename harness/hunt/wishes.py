@@ -1,8 +1,12 @@
-"""What the user asks of a hunt, and what earlier hunts of the command found.
+"""The wishes of a user, from the options of a hunt, and the memory of earlier hunts of the command.
 
 Names and lines that a hunt has printed are read back. Trials that failed come first, those that held come
 last: a hunt that was interrupted goes on where it ended, with single faults or with pairs of them; a bug that
 is mended is seen first, and nothing that was tried once is taken for granted.
+
+The memory is a JSON file of the schema `pushbackd-hunt-memory/1`: by command, and then by the text of a
+trial, the status that it ended with. A trial whose text can no longer be read, because its fault is gone, is
+passed over.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ _JOBS_PER_PROCESSOR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user asked of a hunt. `budget` is in seconds."""
+    """The user's wishes for a hunt. `budget` is in seconds."""
 
     budget: float
     seed: int = 0
@@ -60,7 +64,7 @@ class Wishes:
 
     @property
     def of_this_command(self) -> Mapping[str, str]:
-        """What is remembered of this command, and not of others that ask the same."""
+        """The memory of this command, and not of others that ask the same."""
         return self.remembered if self.goes_on else {}
 
 

@@ -1,4 +1,10 @@
-"""What holds a bug for good: a pytest test that repeats its trial, and a scenario for servers."""
+"""Files that hold a bug for good: a pytest test that repeats its trial, and a scenario for servers.
+
+The test runs `pushbackd hunt --only` and so judges as the hunt did. The scenario is for people who want to
+watch the fault, or to have it without a hunt: it knows no places, so it counts requests of one command,
+collection and application instead, and is right as long as the application asks in the order of the clean
+run.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 A file is known again by the hash of its bytes and of those of its JSON copy, which a rule compares with it.
 All is forgotten when the rules themselves change: another release, or other source files.
+
+Checking a large checkout takes seconds and most of its files never change. An entry is one JSON row for a
+file; the key includes the rules that were asked for, as a selection finds less. The cache may be deleted at
+any time, and one that cannot be read is as good as none.
 """
 
 from __future__ import annotations
@@ -59,6 +63,7 @@ class FindingsCache:
 
     def put(self, path: Path, key: str, findings: Sequence[Finding]) -> None:
         """Keep what was found in a file."""
+        # A finding about another file, such as a JSON copy, would be found again under this one's name.
         if key and all(each.path == str(path) for each in findings):
             self._files[_name(path)] = [key, [astuple(each)[1:] for each in findings]]
             self._is_new = True
@@ -81,5 +86,6 @@ def _version() -> str:
         for name in _DECIDING
         for source in (sorted((packages / name).rglob("*.py")) or [packages / name])
     )
+    # Sizes and times instead of hashes: reading all sources would take longer than checking a few files.
     states = ((state.st_size, state.st_mtime_ns) for state in (source.stat() for source in sources))
     return blake2b(repr((version(), *states)).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,10 @@
-"""Server commands that an operation may send, for the rules about fail points."""
+"""Server commands that an operation may send, for the rules about fail points.
+
+Fail points match commands, while a case names operations: a rule that asks whether a fail point can be hit
+needs the way from the one to the other. The table is generous. It has every command that some driver may send
+for an operation, such as both of a count, since a warning about a fail point that is hit would be worse than
+none about one that is not.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +19,7 @@ if TYPE_CHECKING:
     from harness.lint.scenario import LintedScenario, OperationUse
 
 
+# Importing all commands takes a moment, which a file without fail points need not wait for.
 _table = at_first_use("fakeserver.commands.default_table")
 
 MONITORING: Final = frozenset({"hello", "isMaster", "ismaster"})
@@ -22,6 +29,7 @@ BACKGROUND: Final = MONITORING | {"ping", "saslStart", "saslContinue", "authenti
 """Commands that drivers send when nobody asks."""
 
 _MODIFY: Final = "findAndModify"
+# Each operation with a cursor may go on with it, or end it early.
 _CURSOR: Final = "getMore killCursors"
 
 _COMMANDS: Final[Mapping[str, str]] = {
@@ -125,6 +133,8 @@ def commands_of(step: OperationUse) -> frozenset[str] | None:
         if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
             return None  # in a skipped case they may have any shape
         return frozenset(_WRITES[kind] for model in models for kind in model if kind in _WRITES)
+    # The command is the first field. A cursor may come of it, so that the commands of cursors are among those
+    # sent.
     if step.name in ("runCommand", "runCursorCommand", "createCommandCursor"):
         command = step.arguments.get("command")
         if not isinstance(command, dict) or not command:

@@ -1,4 +1,10 @@
-"""Runs rules over files: one after the other, or spread over processes when there are many."""
+"""Runs rules over files: one after the other, or spread over processes when there are many.
+
+A file goes through three sieves. What cannot be read is one finding. What the schema, or the building of its
+parts, refuses is taken out and replaced by what does nothing (`Remains`), so that all mistakes are told at
+once and in their places. The rules look at what is left. Once anything is refused, only warnings that follow
+from nothing else are told (`LOCAL`), since a missing part makes others look unused.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +91,11 @@ class Remains:
     """Whether all that has a name is still there, so that a name without meaning is a mistake."""
 
     def without(self, errors: Iterable[ScenarioError]) -> bool:
-        """Take out the parts that errors are about; return whether there was one for each."""
+        """Take out the parts that errors are about; return whether there was one for each.
+
+        The schema version becomes the newest: what an older one lacks has been told, and would else be told
+        again in each round.
+        """
         if not self.is_copy:
             self.document, self.is_copy = replace(self.document, value=deepcopy(self.document.value)), True
         taken = [self._take_out(error.location.field if error.location else "") for error in errors]
@@ -101,6 +111,7 @@ class Remains:
             # One that does nothing takes its place; what it would have named stays unknown.
             operations = value["tests"][int(found[1])]["operations"]
             index = int(found[2])
+            # Its result may have a name that later operations use. Without it they would look undefined.
             if _MAKES_ENTITIES.search(str(operations[index])):
                 self.names_are_known = False
             operations[index] = {"name": "wait", "object": "testRunner", "arguments": {"ms": 0}}
@@ -133,6 +144,7 @@ class Remains:
             body.update({each: "" for each in _NAMED_BY.get(kind, ()) if each not in body})
             return
         self.names_are_known = False
+        # A thread needs nothing but a name, and this one cannot be anybody's.
         entities[index] = {"thread": {"id": f"createEntities[{index}]"}}
 
 
@@ -142,6 +154,8 @@ class Remains:
 # say why after them. Only warnings can be allowed: what refuses a file would still refuse it.
 
 
+# A rule's id has small letters and dashes; after the first one, a comma is followed by another id only if it
+# has a dash, so that a reason may follow a comma.
 _COMMENT = re.compile(r"(?:^|\s)#\s*lint:\s*allow\s+(?P<rules>[a-z][a-z-]*(?:\s*,\s*[a-z]+-[a-z-]*)*)")
 
 
@@ -179,11 +193,16 @@ def lint_file(path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
 
 
 def lint_text(text: str, path: Path, rules: frozenset[str] = ALL) -> list[Finding]:
-    """Return what the rules find in the text of a file, as `lint_file` does."""
+    """Return what the rules find in the text of a file, as `lint_file` does.
+
+    In this order: what is refused first, since everything else depends on it, then the warnings that no
+    comment allows. A refusal cannot be allowed: the file would fail all the same.
+    """
     try:
         document, anchors = read_text(text, path)
     except ScenarioError as error:
         return [_refusal(error, path, "syntax")]
+    # Not a test at all: the server's own reader says what is wrong with it.
     if is_for_servers(document.value):
         return _of_servers(text, path)
     if format_of(document.value) is not UNIFIED:  # the rules are about unified tests
@@ -193,6 +212,7 @@ def lint_text(text: str, path: Path, rules: frozenset[str] = ALL) -> list[Findin
     if remains is None:
         return refused
     scenario = LintedScenario(remains.document, anchors)
+    # With an entity taken out, names may be unknown because of that alone.
     refusing = (rules & REFUSING) - (frozenset() if remains.names_are_known else NAMING)
     refused += [each for each in _findings(scenario, refusing) if each.refused]
     allowed = allowances(text)
@@ -226,6 +246,7 @@ def _examinable(document: Marked) -> tuple[Remains | None, list[ScenarioError]]:
         try:
             build(remains.document)
         except ScenarioError as error:
+            # Taking it out did not help. Without this the loop would never end.
             if any(str(each) == str(error) for each in errors):
                 return None, errors
             errors.append(error)
@@ -258,6 +279,7 @@ def flaws(document: Marked) -> dict[int, tuple[Finding, ...]]:
     for rule in RULES:
         for problem in rule.find(scenario) if rule.refuses else ():
             index = scenario.case_of(problem.location)
+            # A mistake in an entity of the file is in each of its cases.
             for flawed in range(len(scenario.tests)) if index is None else (index,):
                 finding = Finding.of(problem, rule.id, refused=True)
                 found.setdefault(flawed, []).append(finding)
@@ -306,7 +328,11 @@ def lint_files(
 
 
 def _lint(paths: Sequence[Path], rules: frozenset[str], jobs: int | None) -> Iterator[list[list[Finding]]]:
-    """Yield the findings of each file, for a share of the files at a time."""
+    """Yield the findings of each file, for a share of the files at a time.
+
+    Shares are of a fixed size, not one for each process: progress is shown after each, and a process that has
+    long files gets fewer. With one process nothing is started.
+    """
     wanted = jobs or min(os.cpu_count() or 1, 1 + len(paths) // _SHARE)
     shares = [paths[start : start + _SHARE] for start in range(0, len(paths), _SHARE)]
     if wanted == 1:

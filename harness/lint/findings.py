@@ -1,4 +1,8 @@
-"""Findings of the linter, and the rules that make them."""
+"""Findings of the linter, and the rules that make them.
+
+`Problem` is what a rule says, `Finding` what is printed, kept in a cache and sent between processes: strings
+and numbers alone, ordered by file and place. The format of its line is what editors and other programs read.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +82,7 @@ class LintRule:
 # The lines of a file to which findings point, with a caret below the place.
 
 
+# As much as carets are put under: a word with its quotes, anchor or alias, or else one character.
 _WORD: Final = re.compile(r"""["'&*]?[\w$.-]+["']?|.""")
 _BEFORE: Final = 24
 """Columns in front of the place that remain of a line that is too wide."""
@@ -90,6 +95,7 @@ def excerpt(finding: Finding, lines: Sequence[str], width: int) -> list[str]:
     """
     if not 0 < finding.line <= len(lines):
         return []
+    # One column for a tab, as the finding's column counts it.
     line = lines[finding.line - 1].expandtabs(1).rstrip()
     start = min(finding.column - 1, len(line))
     if not line:
@@ -103,7 +109,10 @@ def excerpt(finding: Finding, lines: Sequence[str], width: int) -> list[str]:
 
 
 def _window(line: str, start: int, room: int) -> tuple[str, int]:
-    """Return the part of a line around a place that fits, and where the place is in it."""
+    """Return the part of a line around a place that fits, and where the place is in it.
+
+    Cuts are shown by an ellipsis, which takes the place of a character, so that columns stay in line.
+    """
     if len(line) <= room:
         return line, start
     first = max(0, min(start - _BEFORE, len(line) - room + 1)) if start >= room - _BEFORE else 0

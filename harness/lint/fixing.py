@@ -2,6 +2,11 @@
 
 A fix replaces one word where a finding stands. It is kept only if the finding is gone in the text that it
 makes, and the text can still be read: whether a fix fixes is not guessed but looked at.
+
+Most hints are questions ("did you mean …?"), and a name in one is put in only where it differs from the word
+in the file by a slip of one letter. One fix at a time: each is followed by a new look at the whole text,
+since it moves what comes behind it, and may settle other findings or raise new ones. That costs two checks of
+the file for each word, which for a few slips is a fraction of a second.
 """
 
 from __future__ import annotations
@@ -44,10 +49,15 @@ class AppliedFix:
 
 
 def fix_file(path: Path, rules: frozenset[str] = ALL) -> Sequence[AppliedFix]:
-    """Mend a file as far as that is certain, and return what was done. Raises `OSError`."""
+    """Mend a file as far as that is certain, and return what was done. Raises `OSError`.
+
+    A file in UTF-16 becomes one in UTF-8; a byte order mark stays. The file is written once, at the end and
+    as a whole, so that an interruption leaves the old one.
+    """
     data = path.read_bytes()
     encoding = encoding_of(data)
     try:
+        # Without a mark of its encoding a file is UTF-8; what is none cannot be mended by guessing.
         text = data.decode(encoding.replace("-", "").lower() if encoding else "utf-8")
     except UnicodeDecodeError:
         return ()
@@ -73,6 +83,8 @@ def _next(text: str, path: Path, rules: frozenset[str]) -> tuple[str, AppliedFix
             known = [
                 each for each in findings if (each.rule, each.message) == (finding.rule, finding.message)
             ]
+            # Fewer than before, not none: the same mistake may stand at several places, and one is mended at
+            # a time.
             if len(same) < len(known) and all(each.rule != "syntax" for each in after):
                 line = text.count("\n", 0, start) + 1
                 return edited, AppliedFix(path, line, text[start:end].strip(), word or "(removed)")
@@ -81,6 +93,7 @@ def _next(text: str, path: Path, rules: frozenset[str]) -> tuple[str, AppliedFix
 
 def _replacements(finding: Finding, text: str) -> Iterator[tuple[int, int, str]]:
     """Yield what may be replaced for a finding: where it begins and ends in the text, and by what."""
+    # This finding is about what needs the version; the word to replace is at the top.
     if version := _VERSION.match(finding.hint):
         if declared := _SCHEMA_VERSION.search(text):
             yield *declared.span("version"), f'"{version[1]}"'
@@ -92,6 +105,7 @@ def _replacements(finding: Finding, text: str) -> Iterator[tuple[int, int, str]]
             yield *anchor.span(), ""
         return
     meant = meant_by(finding.hint or finding.message)
+    # Findings point at the quote of a quoted word.
     quoted = start + (text[start : start + 1] in ('"', "'"))
     word = _WORD.match(text, quoted)
     if meant and word and is_slip(word[0], meant):

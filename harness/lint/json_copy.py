@@ -1,4 +1,8 @@
-"""The JSON copy of a YAML file: the same values, for drivers that read no YAML."""
+"""The JSON copy of a YAML file: the same values, for drivers that read no YAML.
+
+Public tests come in both forms. A driver that runs the JSON file tests something else as soon as that falls
+behind, and nobody sees it in the file that people read and change. The order of fields does not count.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,20 @@ def copy_of(path: Path) -> Path | None:
 
 
 def difference(value: Any, copy: Any) -> Steps | None:
-    """Return the path to the first difference, or None. JSON knows one kind of number: 1.0 is 1."""
+    """Return the path to the first difference, or None. JSON knows one kind of number: 1.0 is 1.
+
+    An empty path means that the documents differ as a whole, such as by the number of their fields.
+    """
     if json.dumps(value, sort_keys=True) == json.dumps(copy, sort_keys=True):  # nearly always, and fast
         return None
     return _first_difference(value, copy)
 
 
 def _first_difference(value: Any, copy: Any) -> Steps | None:
+    """Return the path to the first difference, in the order of the YAML file; None without one.
+
+    A field or element that only the copy has is told by its parent, as it has no place in this file.
+    """
     if isinstance(value, dict) and isinstance(copy, dict):
         for name, member in value.items():
             if name not in copy:

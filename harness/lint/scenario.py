@@ -1,6 +1,11 @@
 """A scenario as rules see it: its operations in order, with what their names mean where they stand.
 
 Unified Test Format: Entity Map, Executing a Test.
+
+The rules of a run are followed without running. Entities of the file are made first, then each case begins
+with a copy of them and adds those that its operations make, in order: a name may be used only after that. An
+operation within another one (a loop, a thread, a callback) comes right after the one that holds it. Where
+nobody can know what an operation returns, its entity has no kind, and rules are silent about it.
 """
 
 from __future__ import annotations
@@ -58,7 +63,10 @@ class NamedEntity:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name that is used; `wanted` is what must bear it (None: anything), `found` what does, if anything."""
+    """A name that is used; `wanted` is what must bear it (None: anything), `found` what does, if anything.
+
+    `known` is empty where something bears the name: it is for the hint, which only a missing one needs.
+    """
 
     name: str
     item: Marked
@@ -167,7 +175,11 @@ class LintedScenario:
         return int(case[1]) if case else None
 
     def runs(self, place: Location) -> bool:
-        """Return whether what stands at a place can take part in a run: a case may say that it is skipped."""
+        """Return whether what stands at a place can take part in a run: a case may say that it is skipped.
+
+        A skipped case may hold what no version has, as public files do: there, what would refuse a case is a
+        warning.
+        """
         case = self.case_of(place)
         return case is None or "skipReason" not in self.tests[case].item.value
 
@@ -179,7 +191,10 @@ class LintedScenario:
         if kind in _PARENTS:
             field_name, wanted = _PARENTS[kind]
             parent = self._refer(body[field_name], wanted, scope)
+            # The client at the top, through any number of steps: rules about events ask which client an
+            # operation is of.
             client = (parent.client or parent.name) if parent else ""
+        # Two entities name others by fields of their own, beside the parents of the table.
         if kind is EntityKind.CLIENT_ENCRYPTION:
             self._refer(body["clientEncryptionOpts"]["keyVaultClient"], EntityKind.CLIENT, scope)
         if kind is EntityKind.SESSION and isinstance(
@@ -191,6 +206,7 @@ class LintedScenario:
             self._define(NamedEntity(stored.value["id"], EntityKind.EVENT_LIST, stored), scope)
 
     def _define(self, entity: NamedEntity, scope: dict[str, NamedEntity]) -> None:
+        # Also one whose name is taken: it is a mistake of its own, and its options are checked like others'.
         self.every_entity.append(entity)
         if entity.name in scope:
             self.repeated.append(entity)
@@ -199,6 +215,7 @@ class LintedScenario:
     def _refer(
         self, item: Marked, wanted: EntityKind | None, scope: dict[str, NamedEntity]
     ) -> NamedEntity | None:
+        """Take in the use of a name, and return what bears it; None for a name that nothing bears yet."""
         name = item.value
         found = scope.get(name) if isinstance(name, str) else None
         self.references.append(Reference(str(name), item, wanted, found, () if found else tuple(scope)))
@@ -210,6 +227,7 @@ class LintedScenario:
         test = Test(item, entities=dict(self.entities))
         for operation in item["operations"].items():
             self._step(operation, test, "")
+        # After the operations, as these are compared at the end: they may name what operations made.
         for name in ("expectEvents", "expectLogMessages", "expectTracingMessages"):
             for expected in _items(item.get(name)):
                 self._refer(expected["client"], EntityKind.CLIENT, test.entities)
@@ -223,6 +241,7 @@ class LintedScenario:
         return test
 
     def _step(self, item: Marked, test: Test, thread: str) -> None:
+        """Take in an operation with all within it; its own result has a name only after those."""
         name, target = item.value["name"], None
         if item.value["object"] != EntityKind.TEST_RUNNER.value:
             target = self._refer(item["object"], None, test.entities)
@@ -244,6 +263,7 @@ class LintedScenario:
         for inner in ("operations", "callback"):
             for operation in _items(arguments.get(inner)):
                 self._step(operation, test, step.thread)
+        # The operation of `runOnThread`.
         if "operation" in arguments.value:
             self._step(arguments["operation"], test, str(arguments.value.get("thread", "")))
         if step.name == "createEntities":
@@ -277,6 +297,7 @@ class LintedScenario:
                     operator = Operator(name, value[name], tuple(value), root, steps)
                     test.operators.append(operator)
                     if name in _NAMING:
+                        # Anything may be compared with, whatever its kind.
                         wanted = None if name == "$$matchesEntity" else _NAMING[name]
                         self._refer(operator.item, wanted, test.entities)
 

@@ -1,6 +1,13 @@
 """Claims of the specifications about overload, each as scenarios of a fleet that differ in one thing.
 
-Each has servers that can do a fifth of an operation a second for each client.
+`CLAIMS` has a maker for each: from a number of clients and a seed to a `Claim` with its `Side`s. `measure`
+plays them, `report` makes numbers of the outcomes, `table`, `picture` and `section` show them with the words
+of the claim. `misleads` is a part of every claim: it says where the setting was chosen, or the model is not
+the world. These words have numbers in them, so whoever changes a scenario reads them again.
+
+Each has servers that can do a fifth of an operation a second for each client. Capacity and load grow with
+the number of clients, so that a claim can be measured at any size; with few of them chance decides, as
+`misleads` says where it matters.
 
 The load comes from outside (`Spike`, `Open`), but where clients come all at once. Who asks waits for a
 second, then closes its connection. What a server has begun it finishes, also for those who have gone.
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
     from harness.sim.fleet.strategies import Strategy
 
     _Fleet: TypeAlias = Strategy | tuple[tuple[float, Strategy], ...]
-    """What all clients do, or what each share of them does."""
+    """The strategy of all clients, or those of shares of them."""
     from collections.abc import Sequence
 
     from harness.overload.policy.policies import Policy
@@ -76,7 +83,7 @@ class ClaimPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What is claimed, the sides that show it, and the words on them.
+    """A claim, the sides that show it, and the words on them.
 
     `shows` says what comes out, at the size at which the texts of docs/ were written; `misleads` where the
     model is not the world. `capacity` is what all servers together can do a second.
@@ -93,12 +100,14 @@ class Claim:
 
 
 CLIENTS: Final = 1000
-"""How many clients the claims are measured with, unless told otherwise."""
+"""The number of clients that claims are measured with, unless told otherwise."""
 
 REJECTION: Final = 0.2
 """The part of a request's work that a rejection takes, in the claim that is about it: `python -m
 benchmarks.rejection --command find` measures 0.23 on the fake."""
 
+# What all claims share: operations a second of the capacity for each client, clients for each worker of a
+# server, seconds that clients wait, and the limit as a part of the capacity with the seconds of its burst.
 _PER_CLIENT: Final = 0.2
 _CLIENTS_PER_WORKER: Final = 100
 _PATIENCE: Final = 1.0
@@ -112,6 +121,7 @@ def _capacity(clients: int) -> float:
 
 def _service(clients: int, members: int = 1) -> Service:
     """Return the service of each of some members, which can do a clients' fair share of the capacity."""
+    # With few clients there is one worker, so the base time is what makes the capacity right.
     workers = max(1, clients // _CLIENTS_PER_WORKER // members)
     return Service(workers=workers, base=workers * members / _capacity(clients), recompute=0)
 
@@ -466,6 +476,7 @@ def measure(
 
 
 def _run(side: Side, engine: Engine) -> FleetOutcome:
+    # A run takes seconds to minutes, and Ctrl-C is to end it.
     def on_progress(_: float) -> None:
         interruption.check()
 
@@ -477,7 +488,10 @@ def _run(side: Side, engine: Engine) -> FleetOutcome:
 
 
 def report(claim: Claim, outcomes: Sequence[FleetOutcome]) -> dict[str, Any]:
-    """Return a document of numbers: a row for each side, None for what is infinite."""
+    """Return a document of numbers: a row for each side, None for what is infinite.
+
+    Infinite are the latency and the attempts of a side without a success, which JSON cannot say.
+    """
     rows = [_row(claim, side, outcome) for side, outcome in zip(claim.sides, outcomes, strict=True)]
     return {
         "claim": claim.name,
@@ -548,7 +562,8 @@ _COMPLETED: Final = COUNTS.index("completed")
 class SimulatedGovernor:
     """Reads the columns of a server as `Governor` reads a status, and sets its limits by a policy.
 
-    A fleet with several members has one policy for all, and each of them the limits.
+    A fleet with several members has one policy for all, and each of them the limits. Connections that were
+    turned away are not read, so they do not raise a rate as they do on a server.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -574,6 +589,8 @@ class SimulatedGovernor:
 
 def _reading(world: FleetWorld) -> Reading:
     numbers, tick = world.numbers, world.reals[c.TICK]
+    # A counter of a server counts from its start; columns count by window and are summed. Whoever was
+    # admitted has either finished or is at work, for a server of the model finishes what it has begun.
     members = [c.MEMBERS_AT + member * c.MEMBER for member in range(int(numbers[c.MEMBERS]))]
     at_work = sum(int(numbers[own + c.CONCURRENCY]) for own in members)
     finished = _total(world, _COMPLETED)

@@ -1,6 +1,10 @@
 """Goodput under more load than a server can take: undefended, with a limit, and governed by a policy.
 
 Goodput is answers a second that came within the clients' patience of a second.
+
+The table is of a steady load of ten times the capacity from a cold start, which is the hardest for a policy
+that does not know the capacity. The picture is of another plan, from half to three times, so that the
+collapse itself is to be seen; it is always in virtual time, and costs one trial for each defence more.
 """
 
 from __future__ import annotations
@@ -28,11 +32,13 @@ _OVERLOAD: Final = 10
 """The load of the table, in capacities."""
 
 _DRAWN_LOADS: Final = (0.5, 3)
+"""The loads of the picture before and after its step, in capacities."""
+
 _DRAWN_WINDOW_SECONDS: Final = 1.0
 
 
 class Defence(NamedTuple):
-    """What stands between the load and the server."""
+    """A defence that stands between the load and the server."""
 
     name: str
     policy: Callable[[], Policy] | None = None

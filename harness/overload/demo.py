@@ -1,4 +1,9 @@
-"""What `pushbackd demo` runs: a replica set with its live page, under a small shop."""
+"""Runs `pushbackd demo`: a replica set with its live page, under a small shop.
+
+The shop is an ordinary application on PyMongo with its defaults, in threads of this process; the deployment
+is in a thread too. The main thread does nothing but print and look for a signal. Numbers at the end come
+from two sides: orders and failures are what the application was told, requests what the servers saw.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +62,7 @@ def run(port: int, seconds: float | None, *, open_page: bool) -> None:
                 if open_page:
                     click.launch(page)
                 _watch(shop, record.totals, seconds)
+        # Ctrl-C is how a demo ends, and no reason for the exit code of an interruption.
         interruption.forget()
     record.totals.finish()
     kinds = ", ".join(f"{name} {count}" for name, count in sorted(shop.failures.items()))
@@ -69,6 +75,7 @@ def run(port: int, seconds: float | None, *, open_page: bool) -> None:
 
 def _watch(shop: Shop, totals: OperationTotals, seconds: float | None) -> None:
     """Tell how the shop is doing until the time is over."""
+    # A terminal shows one line that changes; a file would get a line a second.
     is_watched = sys.stdout.isatty()
     interval = _INTERVAL if is_watched else _INTERVAL_IN_A_PIPE
     began = time.monotonic()

@@ -5,6 +5,11 @@ are slow and lose connections. Whether an application bears that is seen when it
 seed, on a machine where nothing can break. What goes wrong is a scenario, so that the verdict on it says what
 happened. The deployment runs in a thread, the program is a process, and a record of the wire is folded into
 totals while they run.
+
+`Drill` is the question, from the options of `pushbackd drill`, and makes the scenario; `run` plays it;
+`Summary` is the answer, as lines, as a page, and as a document of the schema `pushbackd-drill/1`, whose keys
+programs read and whose times are in milliseconds. The exit code is the program's own unless `ended`, which
+sees the verdict, says otherwise.
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ _ELECTION_SECONDS: Final = 1.0
 _FROZEN_SECONDS_MAX: Final = 60.0
 """How long a primary that has stepped down seeks no election at most."""
 _PLACE: Final = Place("drill", 1, 1)
+"""Rules of a scenario have a place for complaints; those of a drill stand in no file."""
 _OF_APPLICATIONS: Final = (
     *("find", "getMore", "aggregate", "count", "distinct"),
     *("insert", "update", "delete", "findAndModify", "commitTransaction"),
@@ -55,7 +61,7 @@ _OF_APPLICATIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """What goes wrong on a deployment, for some seconds (None: to the end).
+    """The faults of a deployment, for some seconds (None: to the end).
 
     `share` is that of requests to shed, `lost` that of replies that are lost with their connection, both from
     0 to 1; `latency` the seconds that every request takes longer, `failover` those between two step-downs.
@@ -252,6 +258,7 @@ def run(
     record = FoldedRecord(TcpNetwork(), SystemClock(), itertools.count(1).__next__, on=True)
     with BackgroundCluster(drill.scenario(), network=record) as cluster:
         code = run_program(program, {**os.environ, _VARIABLE: cluster.uri})
+        # While the deployment runs: connections that it closes at its end are no failures of the program.
         record.totals.finish()
         summary = Summary(drill, code, record.totals, record.seconds)
         return summary if ended is None else replace(summary, exit_code=ended(summary, cluster.control))

@@ -1,7 +1,11 @@
 """The share of a server's capacity that each policy uses, through a step, a ramp and a spike of the load.
 
-`of_possible` is the goodput as a part of what such a server could have answered, `at_last` that of the end of
-the busy time, an eighth of the plan.
+`of_possible` is the goodput as a part of what such a server could have answered, `at_last` that of the end
+of the busy time, an eighth of the plan. The second shows what the mean hides: a policy that finds the rate
+late, and one whose queue has grown until nothing is in time.
+
+Every policy begins without knowing the capacity, so the share of the whole plan has the time of its search
+in it. The plans are short against a real morning; their `seconds` weigh that search.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ def _plans(per_second: float, seconds: float) -> tuple[Plan, ...]:
 
 def trials(*, live: bool) -> int:
     """Return how many trials `report` runs."""
+    # The seconds do not matter here: only the number of plans is asked for.
     return len(POLICIES) * len(_plans(capacity(live=live).per_second, 1.0))
 
 
@@ -48,6 +53,7 @@ def report(*, seconds: float, live: bool, on_trial: Callable[[], object] = lambd
     for policy in POLICIES:
         for plan in _plans(able.per_second, seconds):
             came = play(Trial(plan=plan, policy=POLICIES[policy], capacity=able), live=live)
+            # A spike ends before its plan does; a step and a ramp stay busy to the end.
             busy_until = plan.seconds * (3 / 4 if plan.name == "spike" else 1)
             last = busy_until - plan.seconds / 8
             rows.append(

@@ -2,6 +2,10 @@
 
 They speak the wire protocol and nothing more: no handshake, no retries. As a driver does, a client closes
 the connection of a request that it has given up.
+
+The loop is open because users are: a closed loop, in which each client waits for its answer before it asks
+again, slows down with the server and hides the overload. A driver would retry, wait for its pool and probe
+the server, and so change the offered load; what is measured here is the server alone.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ _MANY_BYTES: Final = 1 << 16
 
 
 class RequestOutcome(Enum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     SERVED = "served"
     REJECTED = "rejected"
@@ -55,6 +59,8 @@ class OpenLoop:
         clock: Clock,
     ) -> None:
         self._address = address
+        # Built once, with one id for all: a connection has one request at a time, so replies cannot be mixed
+        # up.
         self._message = WireConnection().send(OpMsg.of(command), request_id=1)
         self._patience = patience
         self._network = network
@@ -98,6 +104,7 @@ class OpenLoop:
             async with asyncio.timeout_at(deadline):
                 reply = await exchange(stream, self._message)
         except BaseException:
+            # The reply may still come; on this connection it would be taken for that of the next request.
             await stream.aclose(abort=True)
             raise
         self._idle.append(stream)

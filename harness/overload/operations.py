@@ -1,4 +1,11 @@
-"""A record of the wire that is folded into operations while it is made, so that it may be long."""
+"""A record of the wire that is folded into operations while it is made, so that it may be long.
+
+A drill or a demo may run for hours, and a record that keeps its entries would fill memory. `FoldedRecord`
+stands where a deployment expects its record and forgets each entry after counting it: in `totals`, by the
+rules of `fakeserver.deployment.records.operations`, and by second for the chart. Whoever reads the totals
+calls `totals.finish()` first: only then do operations that failed last, and were never sent again, count as
+errors.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SecondOfTotals:
-    """What was new in a second: requests, those refused for overload, errors that reached the application."""
+    """Counts of one second: requests, those refused for overload, errors that reached the application."""
 
     requests: int = 0
     refused: int = 0
@@ -29,11 +36,12 @@ class FoldedRecord(WireRecord):
 
     totals: OperationTotals = field(default_factory=OperationTotals)
     seconds: dict[int, SecondOfTotals] = field(default_factory=dict)
-    """What was new in each second, by its number on the clock of the record."""
+    """The counts of each second, by its number on the clock of the record."""
 
     def enter(self, entry: Entry) -> None:
         """Fold the next entry into the totals."""
         totals = self.totals
+        # One entry may count for several things or for none, so the second gets the differences.
         before = totals.requests, totals.overloaded, totals.failures.total()
         fold(entry, totals)
         after = totals.requests, totals.overloaded, totals.failures.total()

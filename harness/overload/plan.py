@@ -1,4 +1,10 @@
-"""Plans of offered load, in requests a second: a plan is data, its arrivals are random."""
+"""Plans of offered load, in requests a second: a plan is data, its arrivals are random.
+
+Arrivals are those of many users who know nothing of one another: a Poisson process, whose rate follows the
+plan. A process of even gaps would flatter a server, for it never asks twice at once. Seconds count from the
+beginning of the plan. The three makers (`step`, `ramp`, `spike`) divide the same number of seconds, so that
+figures of one report can stand side by side.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +58,8 @@ class Plan:
 
     def arrivals(self, rng: Rng) -> Iterator[float]:
         """Return the instants, from 0 on, at which requests arrive: a Poisson process, thinned."""
+        # Thinning: candidates come at the highest rate of the plan, and each stays with the share of its
+        # instant.
         most = max(max(phase.first, phase.last) for phase in self.phases)
         at, end = 0.0, self.seconds
         while True:
@@ -62,7 +70,10 @@ class Plan:
                 yield at
 
     def serveable(self, capacity: float, start: float, end: float, *, pieces: int = 100) -> float:
-        """Return how many requests a server of some capacity could have served from `start` to `end`."""
+        """Return how many requests a server of some capacity could have served from `start` to `end`.
+
+        Nothing carries over: what was too much at one instant would have come too late at the next.
+        """
         width = (end - start) / pieces
         edges = [start + width * number for number in range(pieces + 1)]
         return sum(min(self.rate((one + other) / 2), capacity) * width for one, other in pairwise(edges))

@@ -1,4 +1,14 @@
-"""Throughput probing at work: clients in a closed loop, and the tickets that the server allots meanwhile."""
+"""Throughput probing at work: clients in a closed loop, and the tickets that the server allots meanwhile.
+
+The question is whether the algorithm finds the best concurrency, so the best one is set
+(`ProbingTrial.best`) and the server begins far from it. There are two kinds of trial. `run` is the whole
+fake server with about as many clients as the best: the demand falls short now and then, which is what lets
+tickets go down. `run_pressed` has 200 clients that never think; it drives the admission control without a
+network, for every ticket is taken at once and connections would add time and no information.
+
+All of it is in virtual time. Throughput is operations a second of both pools, and tickets are the sum of
+both.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +47,7 @@ _CONNECT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ProbePoint:
-    """What there was at an instant: tickets of both pools, operations a second since the last point."""
+    """Measures at an instant: tickets of both pools, operations a second since the last point."""
 
     at: float
     tickets: int
@@ -183,6 +193,7 @@ def settled(points: Sequence[ProbePoint], since: float) -> tuple[float, float]:
 # compare pool by pool (`throughputProbingComparesPools`).
 
 STARTS: Final = (10, 40, 80)
+"""Tickets at the start: a quarter of the best, the best, and twice the best."""
 _PRESSED_STARTS: Final = (80, 160)
 _PRESSED_CLIENTS: Final = 200
 _SETTLED_AFTER: Final = 2 / 3

@@ -5,6 +5,15 @@ by a margin, for nobody knows it exactly. The lowest rate whose worst run answer
 any is the advice: a higher one only lengthens the queue. A large deployment is played at a smaller size with
 the same load for each of its parts, so that the question takes seconds: chance then weighs more than it
 would, and the interval that is told is rather too wide.
+
+`Deployment` is the question and makes scenarios of `harness.sim.fleet`; `measure` plays the runs on an
+executor, and `Sizing` is the answer in every form: document, sentences, bars, charts, a page. `runs` has an
+order, and the results are put back into it, so that the answer does not depend on which process was first.
+
+The model: one server with `capacity * latency` workers, service times spread exponentially around a base
+that gives that capacity, as many tickets as workers, clients whose load comes from outside and does not wait
+for answers, and rejections that cost nothing. docs/ROLLOUT.md, "What the simulation does not know", tells
+operators so.
 """
 
 from __future__ import annotations
@@ -38,11 +47,15 @@ _SHARES: Final = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1)
 """The candidates, as parts of the capacity."""
 _PLAYED: Final = 100.0
 """Operations a second of the largest server that is played at its full size."""
+# The peak lasts long enough for a queue to grow past the clients' timeout and stay there, and the time after
+# it for one to drain: both are so many timeouts, or so many seconds where clients wait for less.
 _BEFORE_SECONDS: Final = 5.0
 _PEAK_SECONDS: Final = 20.0
 _PEAK_TIMEOUTS: Final = 8
 _AFTER_SECONDS: Final = 10.0
 _AFTER_TIMEOUTS: Final = 4
+# The model moves in ticks: ten to a service time, so that rounding weighs little, within bounds that keep a
+# run short.
 _TICKS_OF_A_SERVICE: Final = 10
 _TICK_BOUNDS: Final = (0.001, 0.005)
 _ENOUGH: Final = 0.95
@@ -51,7 +64,7 @@ _ENOUGH: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What an operator knows of a server and of those who ask it. Rates are a second, times are seconds.
+    """The facts that an operator knows of a server and its clients. Rates are a second, times are seconds.
 
     `clients` may each have one operation under way. `timeout` is how long they wait for an answer, `latency`
     how long one takes while the server is not busy. `usual` operations are asked for before and after the
@@ -93,6 +106,8 @@ class Deployment:
     def scenario(self, rate: float | None, capacity: float, seed: int) -> Scenario:
         """Return it at its played size, with a limiter of that rate (None: without one)."""
         size = self.size
+        # Little's law: so many are under way when a server without a queue answers its capacity. They come
+        # from the capacity that was named, and the one that is played only stretches their time.
         workers = max(1, round(self.capacity * self.latency * size))
         base = workers / (capacity * size)
         limit = None
@@ -144,9 +159,11 @@ class LimiterRun:
 
 def run(deployment: Deployment, rate: int | None, capacity: float, seed: int) -> LimiterRun:
     """Play one run."""
+    # A run has some thousand operations: too few to load a compiler in every process of the executor.
     outcome = simulate(deployment.scenario(rate, capacity, seed), engine="plain")
     # The first of the peak are answered whatever comes: a queue takes a timeout to grow.
     settled = min(_BEFORE_SECONDS + 2 * deployment.timeout, deployment.peak_ends - _PEAK_SECONDS / 2)
+    # Recovery is judged in the second half of what is left: the first may still drain a queue.
     middle = (deployment.peak_ends + deployment.seconds) / 2
     p99 = outcome.percentile(0.99)
     failed, offered = outcome.total("failed"), outcome.total("offered")
@@ -164,6 +181,7 @@ def run(deployment: Deployment, rate: int | None, capacity: float, seed: int) ->
 def runs(deployment: Deployment, seeds: int) -> list[tuple[int | None, float, int]]:
     """Return what is to be played: each rate at both capacities with each seed."""
     rates = sorted({max(1, round(deployment.capacity * share)) for share in _SHARES})
+    # Without a margin both are the same, and each run is played once.
     capacities = sorted({deployment.capacity, deployment.capacity * (1 - deployment.margin)}, reverse=True)
     return [(rate, able, seed) for rate in (None, *rates) for able in capacities for seed in range(seeds)]
 
@@ -227,7 +245,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What came of all runs, and the advice."""
+    """The outcome of all runs, and the advice."""
 
     deployment: Deployment
     seeds: int

@@ -1,4 +1,13 @@
-"""One trial: a server with a capacity, a plan of load, perhaps a policy, and the goodput that came of it."""
+"""One trial: a server with a capacity, a plan of load, perhaps a policy, and the goodput that came of it.
+
+Capacity is that of the fake's service model (parameters `serviceTime…`): up to `concurrency` operations take
+`seconds` each, and more of them take exponentially longer. Server, clients and governor share one event loop
+and one clock, virtual or real. In virtual time computing costs nothing, so a seed gives the same report
+anywhere; live, clients and server compete for one machine, which is why the capacity is halved there.
+
+Requests are counted in the second in which they were due, not in that of their answers: so a window says what
+became of those who asked then.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +38,7 @@ _FIND: Final = {"find": "things", "filter": {"_id": 1}, "$db": "db"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """How much a server can do: so many operations at a time, of so many seconds each.
+    """The capacity of a server: so many operations at a time, of so many seconds each.
 
     More of them at a time take exponentially longer. It hands out as many tickets as `tickets` says, as
     many as it can do at a time unless told otherwise.
@@ -56,7 +65,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class LoadWindow:
-    """What became of the requests that were due in some seconds of a trial, per second."""
+    """The outcomes of requests that were due in some seconds of a trial, per second."""
 
     start: float
     end: float
@@ -68,7 +77,7 @@ class LoadWindow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a trial."""
+    """The outcome of a trial."""
 
     plan: Plan
     capacity: float
@@ -83,6 +92,7 @@ class Report:
         def rate(*wanted: RequestOutcome) -> float:
             return sum(outcome in wanted for outcome in outcomes) / seconds
 
+        # A connection that was refused or cut is as little of an answer as one that came too late.
         lost = rate(RequestOutcome.LATE, RequestOutcome.FAILED)
         offered = len(outcomes) / seconds
         return LoadWindow(
@@ -137,6 +147,7 @@ class Trial:
                     rng=rng.spawn("governor"),
                 )
                 await stack.enter_async_context(governor)
+                # Entered after the governor, so that its loop ends before the limiters are put back.
                 await _run_beside(stack, governor)
             began = clock.now()
             answers = await loop.run(self.plan.arrivals(rng.spawn("arrivals")))

@@ -37,7 +37,7 @@ LEAST_WALL_LIMIT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all items of a run share.
+    """The settings that all items of a run share.
 
     `case_timeout` and `loop_seconds` are in seconds of the clock that cases run on; loops also end after
     `loop_iterations`, and with `interrupt_ends_loops` at the first Ctrl-C. `journal_dir` is empty when no

@@ -179,7 +179,7 @@ _FIELDS = tuple(field.name for field in fields(Result))
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many cases have each status, and the exit code of the run."""
+    """The numbers of cases by status, and the exit code of the run."""
 
     counts: Mapping[ResultStatus, int]
 
@@ -194,7 +194,7 @@ class Tally:
 
     @property
     def ran(self) -> int:
-        """How many cases were run to some end."""
+        """The number of cases that were run to some end."""
         left_out = (ResultStatus.SKIPPED, ResultStatus.NOT_RUN)
         return sum(count for status, count in self.counts.items() if status not in left_out)
 

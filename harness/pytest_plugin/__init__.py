@@ -4,6 +4,11 @@ Load the plugin with `pytest_plugins = ["harness.pytest_plugin"]` in the topmost
 `-p harness.pytest_plugin`. Collected are files below the folder of that conftest, or those that the ini
 option `pushbackd_scenarios` names (folders or globs), and files that are named on the command line. Other
 YAML is never touched.
+
+This module has the hooks and imports nothing slow, because pytest loads it in every run of a project.
+`options` reads the command line and the ini file; `items` is imported when the first scenario is met, and
+runs cases as `pushbackd conform` does in one process: the same plan, the same executor, the same
+expectations.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker that every case carries. Raises `UsageError` for workers that share servers."""
     config.addinivalue_line("markers", "pushbackd: a case of a scenario")
     options = config.stash[PLUGIN_OPTIONS] = PluginOptions(config)
+    # Workers of xdist would share the servers, and one case drops what another has just written.
     if options.text("uri") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError("pushbackd uri: cases that run at the same time disturb each other: add -n 0")
 
@@ -57,6 +63,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         if uri := options.text(name):
             from harness.unified.uri import ConnectionString  # noqa: PLC0415 - most runs name no servers
 
+            # The header is printed and kept by CI servers: passwords are left out.
             where.append(f"{name} {ConnectionString.of(uri).redacted() if '://' in uri else uri}")
     return [f"pushbackd: {', '.join((*words, *where))}"]
 

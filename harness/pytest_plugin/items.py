@@ -1,4 +1,10 @@
-"""Scenario files as collectors, and their cases as items."""
+"""Scenario files as collectors, and their cases as items.
+
+A file becomes a `ScenarioFile`, each case with each driver, deployment and kind of time a `ScenarioItem`.
+`PluginSession` is shared by all of them and lives as long as the process: it starts deployments when a case
+needs one and keeps them for the next. Expectations become pytest's own marks, so that `xfail` and `skip`
+count as everywhere else.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +94,8 @@ class PluginSession:
         told = tuple((name, info.version) for name, info in infos.items() if info.version)
         uris = self.uris
         times = ("real",) if uris else _chosen("time", self.options.values("time"), ("real", "virtual"))
+        # A driver that cannot run in virtual time runs in real time, also where only virtual time was asked
+        # for.
         for time in dict.fromkeys((*times, "real")):
             suited = {
                 name: next((edition for edition in editions if edition in info.editions), info.editions[0])
@@ -136,6 +144,7 @@ def _ending_without_servers() -> Iterator[None]:
         yield
     except DeploymentError as error:
         reason = f"pushbackd uri: {error}"
+        # Otherwise every case that is left would wait for the same servers, and fail by the same sentence.
         raise pytest.exit.Exception(reason, returncode=pytest.ExitCode.INTERRUPTED) from error
 
 
@@ -194,6 +203,7 @@ class ScenarioItem(pytest.Item):
         self.settings = settings
         self.add_marker("pushbackd")
         entry = self._session.expectations(item.adapter).find(item.id, item.topology, item.edition)
+        # In virtual time another run is the same run, and a case that is known to fail is expected to.
         is_late = settings.time == "real" and (entry is None or entry.kind == "flaky")
         self._reruns = self._session.options.whole("reruns") if is_late else 0
         if entry is not None and entry.kind != "flaky":
@@ -211,6 +221,7 @@ class ScenarioItem(pytest.Item):
         """Run the case; raise what pytest understands."""
         result = self._session.run(self.settings, self.item)
         for _ in range(self._reruns):
+            # A defect of the harness or of an adapter is no lateness: it is told at once.
             if result.status is ResultStatus.FAILED and not result.is_error:
                 result = replace(self._session.run(self.settings, self.item), runs=result.runs + 1)
         self.user_properties += [

@@ -31,7 +31,7 @@ OPTIONS = {
     "reruns": ("how often a case that failed in real time runs again: a busy machine is late", ["2"]),
 }
 METAVARS = {"profile": "RELEASE", "time": "CLOCK", "edition": "DATE", "seed": "N", "reruns": "N"}
-"""What stands for the value of an option in the help; of others their name."""
+"""The words for the value of an option in the help; of others their name."""
 
 DEPLOYMENT = {
     "uri": "connection string of servers to run on instead, or env; collections there are dropped",
@@ -45,7 +45,7 @@ def ini_name(name: str) -> str:
 
 
 class PluginOptions:
-    """What a run was asked for, and which files opt in."""
+    """The options of a run, and the files that opt in."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config

@@ -1,4 +1,9 @@
-"""The diagnosis of a run: failures by their cause, and the wrong drivers that fail the same cases."""
+"""The diagnosis of a run: failures by their cause, and the wrong drivers that fail the same cases.
+
+The terminal's report asks both questions of all failures of a run. The first has no model: failures with the
+same cause, or else with the same words, are one block. The second compares the pattern of red and green cases
+with the matrix of `harness.explaining.kill_matrix`, in which each wrong driver has the cases that it fails.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +93,7 @@ def behaves_like(
     telling = frozenset(case for driver in drivers for case in driver.fails)
     red, green = set[str](), set[str]()
     for result in results:
+        # Cases whose adapter was lost are neither red nor green: they say nothing of the driver.
         if result.status is ResultStatus.FAILED and not result.is_error:
             red.add(result.id)
         elif result.status in (ResultStatus.PASSED, ResultStatus.UNEXPECTED_PASS):
@@ -104,10 +110,12 @@ def behaves_like(
     while red and len(chosen) < _MOST:
         best = max(drivers, key=likeness)
         explained = best.fails & red
+        # One red case alone is explained by too many wrong drivers, unless it is all that is left.
         if _gain(best, red, green) <= 0 or len(explained) < min(2, len(red)):
             break
         same = (driver for driver in drivers if driver.fails & ran == best.fails & ran)
         chosen.append(Likeness(best, tuple(driver for driver in same if driver is not best)))
+        # What is explained is taken away: the next one has to explain what this one does not.
         red -= explained
     return tuple(chosen)
 

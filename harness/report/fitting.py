@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*m")
+# Quoted texts are one word each: a case's description is copied whole.
 _WORDS: Final = re.compile(r"""\s*(?:'[^']*'|"[^"]*"|[^\s'"]|['"])+|\s+""")
 _LEADING: Final = re.compile(r"(?:\x1b\[[0-9;]*m)*( *)")
 _COMMAND: Final = re.compile(r"^ *(?:again|explain|shrink): ")
 """What a line begins with that ends with a command: the shell has to read it over several lines as well."""
+# Columns: in fewer, nothing but cut words would be left.
 _LEAST: Final = 20
 _HANGING: Final = 2
 _CONTINUED: Final = " \\"
@@ -53,6 +55,7 @@ def wrapped(line: str, width: int | None) -> Iterator[str]:
     if width is None or length(line) <= width:
         yield line
         return
+    # A command is copied into a shell, for which a line that goes on ends with a backslash.
     end = _CONTINUED if _COMMAND.match(_ESCAPE.sub("", line)) else ""
     leading = _LEADING.match(line)
     margin = " " * min(width // 2, (len(leading[1]) if leading else 0) + _HANGING)

@@ -1,6 +1,10 @@
 """Results for GitHub: annotations beside the lines of scenarios, and the summary of a workflow's step.
 
 GitHub Actions: Workflow commands, Adding a job summary.
+
+Two limits of GitHub decide the form. A step has few annotations, so the last of a level counts the others;
+and a summary that is too long is not shown at all, so it ends with a count before that. Both have to be known
+here, because GitHub drops the rest without a word.
 """
 
 from __future__ import annotations
@@ -26,11 +30,12 @@ if TYPE_CHECKING:
     from harness.planning.plan import Settings
 
 ANNOTATIONS_MAX: Final = 10
-"""How many annotations of a level GitHub takes from a step; it drops the others without a message."""
+"""Annotations of a level that GitHub takes from a step; it drops the others without a message."""
 
 SUMMARY_MAX: Final = 1_000_000
-"""How many bytes a step's summary may have; GitHub shows nothing of a longer one."""
+"""Bytes that a step's summary may have; GitHub shows nothing of a longer one."""
 
+# Of more failures nobody reads the details in a summary; the log has them.
 _FAILURES_MAX: Final = 50
 _POSITION: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)", re.DOTALL)
 _FAILED: Final = (ResultStatus.FAILED, ResultStatus.UNEXPECTED_PASS)
@@ -160,6 +165,7 @@ def _detail(result: Result, settings: Settings) -> Iterator[str]:
         link = f"[{_code(f'{file}:{result.line}')}]({server}/{repository}/blob/{commit}/{line})"
     yield f"{link}\n"
     text = [*explanation(result), "", rerun_command(result, settings)]
+    # A fence that is longer than any in the text: a description may hold backticks.
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", "\n".join(text))), default=0))
     yield from (f"{fence}text", *text, fence)
     yield "\n</details>"
@@ -182,6 +188,7 @@ def _in_cell(text: str) -> str:
 
 def _escaped(text: str, beside: str = "") -> str:
     """Return a text that a workflow command can hold; `beside` has the characters that end a property."""
+    # The percent sign first, or it would escape the escapes.
     for character in f"%\r\n{beside}":
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -1,4 +1,10 @@
-"""Results for CI servers: JUnit's XML, one suite for each driver and topology."""
+"""Results for CI servers: JUnit's XML, one suite for each driver and topology.
+
+CI servers agree on a core of this format only, so nothing else is used: `failure` with the explanation as
+text, `skipped` with the reason, `system-out` with the timeline, and `properties`. Cases known to fail count
+as skipped, because servers have no word for them and a red mark would hide the news. Times are in seconds, on
+the clock of the run.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +94,7 @@ def _count(element: ET.Element, results: Sequence[Result]) -> None:
     tally = Tally.of(results)
     element.set("tests", str(len(results)))
     element.set("failures", str(sum(tally[status] for status in _FAILED)))
+    # A defect of the harness is a failure of its case, with its text as the reason.
     element.set("errors", "0")
     element.set("skipped", str(sum(tally[status] for status in _SKIPPED)))
     element.set("time", _seconds(results))

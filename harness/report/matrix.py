@@ -3,6 +3,11 @@
 A column is a driver in one version, with its edition, on a deployment, in real or virtual time, against one
 version of the server; a run with a name has columns of its own. When two runs fill the same cell, the later
 one wins. A file may say the same description twice: the first of them is one row, the second another.
+
+`Matrix` is filled in two ways: `add` takes a run from a file at once, `Filling` takes results while a run
+goes on, and is merged when it is complete. Cells keep their details compressed, since there may be many
+thousands, each with a picture. The second part of the file compares two runs that have names, without
+pictures.
 """
 
 from __future__ import annotations
@@ -83,6 +88,7 @@ class Cell:
     @classmethod
     def of(cls, result: Result, settings: Settings) -> Cell:
         """Return the cell of a result: here the picture is drawn."""
+        # Level 1: the page packs everything once more, and better.
         details = json.dumps(details_of(result, settings), ensure_ascii=False, separators=(",", ":"))
         return cls(result.status, result.duration_ms, zlib.compress(details.encode(errors="replace"), 1))
 
@@ -182,7 +188,7 @@ _SHOWN: Final = 10
 
 
 class Change(StrEnum):
-    """What has become of a case between two runs."""
+    """The change of a case between two runs."""
 
     BROKEN = "broken"
     """It passed before, and fails now."""
@@ -222,7 +228,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class RunOutcomes:
-    """How the cases of a run with a name ended, each with the first line of its reason."""
+    """The ends of the cases of a run with a name, each with the first line of its reason."""
 
     name: str
     run: RunHeader
@@ -258,6 +264,7 @@ def changes_between(before: RunOutcomes, after: RunOutcomes) -> dict[Change, lis
         ended, _ = before.ended.get(place, (None, ""))
         if (change := _change(ended, ends)) is not None:
             found[change].append(place)
+    # Gone is what ran before: cases that were skipped now are not among those that ran.
     found[Change.GONE] = [place for place in before.ended if place not in after.ended]
     return found
 

@@ -1,4 +1,9 @@
-"""Outputs of a run: the amount of printing, and the files that take results while the run goes on."""
+"""Outputs of a run: the amount of printing, and the files that take results while the run goes on.
+
+Every file is written beside its place first, and takes the place when the run is over: a run that is killed
+leaves the last report as it was. Opening fails before the first case, since a run of minutes must not end
+with a folder that is not there.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """How a run is reported.
+    """The ways in which a run is reported.
 
     `style` says how much is printed for people, `color` whether in color (None: as the terminal can); with
     `json` JSON Lines are printed instead. `github` adds annotations and a step summary, `junit` is a file.
@@ -70,6 +75,7 @@ def result_files(
     raises leaves what was there before.
     """
     header = RunHeader.at(SystemClock().utc(), settings)
+    # The parameter `svg` hides the function here; `_picture` calls the function of the module.
     openers = ((results, _results), (html, _page), (svg, _picture))
     with ExitStack() as stack:
         yield ResultFiles(

@@ -3,6 +3,11 @@
 All data are in it as compressed JSON in base64, so no text of a scenario or a driver can be taken for
 markup. The list of cells is unpacked when the page opens, details when a reader opens a cell. A policy in
 the page allows its own script and no connection.
+
+The script is four files of the folder `html`, joined in the order of `_SCRIPTS`; `data.js` knows the form of
+the data. A row of the index is a list and no document, which would repeat its names in every row:
+description, a letter for each column, milliseconds, and where its details are. `_case` here and the script
+share that order.
 """
 
 from __future__ import annotations
@@ -150,7 +155,9 @@ def _case(
 
 def _block(name: str, text: str) -> str:
     """Return data as an element of the page that the script unpacks."""
+    # No time in the header of the packed data: the same results give the same page.
     packed = b64encode(gzip.compress(text.encode(errors="replace"), 9, mtime=0)).decode()
+    # A script of an unknown type: browsers neither run nor show it.
     return f'<script type="application/octet-stream" id="{name}">{packed}</script>'
 
 

@@ -2,6 +2,11 @@
 
 Lanes are the test, each client and each server. Time goes down the page, in order and not to scale; where
 nobody did anything for a while, a break says for how long. The same timeline gives the same bytes.
+
+`harness.explaining.sequence` has read the timeline into rows and lanes; here they get coordinates. A sheet
+knows the x of every lane and the y of every row before it draws, because arrows and the bars of servers reach
+over rows. Each row is a group at its y with its own coordinates inside, and has the full text of its moments
+as its title, which a browser shows when it is pointed at.
 """
 
 from __future__ import annotations
@@ -123,6 +128,7 @@ class _Sheet:
 
     def parts(self) -> Iterator[str]:
         """Yield the elements, the lowest layer first."""
+        # Lifelines first, so that everything else lies above them; heads last, above the lines.
         lines = "".join(f"M{x} 40V{self.height - 12}" for x in self._x.values())
         yield f'<g class="life"><path d="{lines}"/></g><text class="t" x="52" y="30">ms</text>'
         yield from (self._break(y, seconds) for y, seconds in self._breaks)
@@ -199,6 +205,7 @@ class _Sheet:
         if command.served is row:
             busy = self._busy(row)
         elif command.served is not None:
+            # The arrow leaves the server where the command ended there, which is above the row of the reply.
             rise = min(0, self._y[command.served] - self._y[row])
         label = _fitted(row.label, abs(start - x) - 20)
         middle = f'x="{(x + start) // 2}" y="{rise // 2 - 5}"'
@@ -221,6 +228,7 @@ class _Sheet:
 
 def _lane_positions(diagram: Diagram) -> dict[Lane, int]:
     """Return the x coordinates of the lanes: far apart for lanes with arrows, unless there are many."""
+    # Labels stand on the arrows between busy lanes; lanes without arrows need room for their heads alone.
     pitch = _LANE if len(diagram.busy) <= _SEVERAL else _NARROW_LANE
     x = dict.fromkeys(diagram.lanes[:1], _FIRST_LANE)
     for lane, following in pairwise(diagram.lanes):

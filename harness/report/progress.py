@@ -2,6 +2,11 @@
 
 Nothing is silent for more than a second at a terminal, nor for more than ten seconds in a pipe: bar and lines
 are drawn by threads of their own, also while a single step takes minutes.
+
+`progress` counts the results of a run and what failed, `counted` steps with a word each, `work` anything with
+or without a total; `SignsOfLife` is for a caller that has no block. On a terminal they draw a bar, which goes
+when the work is done; elsewhere they print lines, or nothing (`counted`). Lines are dated by a clock, which
+tests replace.
 """
 
 from __future__ import annotations

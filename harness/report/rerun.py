@@ -1,4 +1,10 @@
-"""The commands that repeat one case, and explain it, with the same options."""
+"""The commands that repeat one case, and explain it, with the same options.
+
+Reports of every kind end a failure with these lines. They are built from the result and the settings of its
+run, not from the command line that was typed, since results files and worker processes know only those. What
+is default in `explain` is left out there, so that its line stays short; `conform` gets all of it, so that the
+run is the same wherever it is repeated.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +47,7 @@ def rerun_command(result: Result, settings: Settings) -> str:
     words += [] if result.schedule is None else ["--schedule", result.schedule]
     description = result.id.partition("::")[2]
     mark = next((mark for mark in "\"'" if mark not in description), None)
+    # With both kinds of quotes in it, a description has no form for `-k`: the whole file runs.
     words += ["-k", f"{mark}{description}{mark}"] if mark else []
     return shlex.join(words)
 

@@ -2,6 +2,12 @@
 
 The first line says what run it was, the last one that it came to its end; between them each line is a
 `Result`. A file whose name ends in `.gz` is compressed.
+
+The schema of a line is derived from the type hints of `Result`, so a new field is read as soon as it is
+written; a field that has no default makes older files unreadable, and then `SCHEMA` has to count up. Readers
+refuse what is torn: a file without its last line is a run that was killed, and its totals would be wrong.
+
+`JsonLines`, at the end, is another format: what `conform --json` prints for programs, without timelines.
 """
 
 from __future__ import annotations
@@ -65,6 +71,7 @@ class RunHeader:
     def at(cls, utc: float, settings: Settings) -> RunHeader:
         """Return a run that starts at an instant, in seconds since 1970; passwords are removed."""
         started = datetime.fromtimestamp(utc, UTC).isoformat(timespec="seconds")
+        # Results are kept and mailed.
         shown = replace(settings, uri=_shown(settings.uri), uri_multi=_shown(settings.uri_multi))
         return cls(started, version(), shown)
 
@@ -284,6 +291,7 @@ def is_packed(path: Path) -> bool:
 def _opened(path: Path, mode: str, *, packed: bool) -> TextIO:
     if packed:
         return cast("TextIO", gzip.open(path, f"{mode}t", 5, encoding="utf-8", newline="\n"))
+    # Line by line: whoever looks into the file during a run finds whole results.
     return cast("TextIO", path.open(mode, buffering=1, encoding="utf-8", newline="\n"))
 
 

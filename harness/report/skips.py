@@ -2,6 +2,9 @@
 
 A case that was skipped on five deployments for one reason counts once. What differs from deployment to
 deployment ("this is single") and from case to case (which field needs the feature) is no part of a reason.
+
+The reasons are sentences of `harness.unified.requirements`, which is the only one to write them; the patterns
+here take them apart again. A reason that no pattern fits counts as it is, and no option is proposed for it.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ def unlocking(results: Sequence[Result]) -> Mapping[str, int]:
 
     A case may need more than one: the counts are the most that each can bring.
     """
+    # A case that ran on any deployment needs nothing more.
     ran = {(each.adapter, each.id) for each in results if each.status is not ResultStatus.SKIPPED}
+    # An option that this run had already is no advice.
     tried = {(each.id, _topology_key(each.topology)) for each in results}
     cases: defaultdict[str, set[str]] = defaultdict(set)
     for result in results:

@@ -1,6 +1,11 @@
 """The report of a run for people: tables, reasons of skipped cases, failures, and a last line with totals.
 
 Everything is made of lines with ANSI styles; the caller strips them where they are not wanted.
+
+`report` is the order of the whole: tables, then what did not run and why, then failures, since a terminal
+shows the end first. `failure` is one failure, `account` one case in full for `pushbackd explain`. How long
+each part may be depends on the verbosity and on constants below, which keep the report of thousands of cases
+readable without `-v`.
 """
 
 from __future__ import annotations
@@ -40,6 +45,7 @@ _COLUMNS = tuple(ResultStatus)
 _FILES_SHOWN = 30
 """How many files of a run have a row each; of more, their specifications do, in every table."""
 
+# Lines; each has a fail point, a case and its deployment.
 _NEVER_MET_SHOWN = 8
 _MOMENTS_SHOWN = 60
 _TIMELINES_SHOWN = 5
@@ -47,7 +53,7 @@ _TIMELINES_SHOWN = 5
 
 
 class Style(NamedTuple):
-    """How much is printed: `verbosity` is -1 (quiet), 0, or 1 (every case); `durations` a number of cases."""
+    """The amount printed: `verbosity` is -1 (quiet), 0, or 1 (every case); `durations` a number of cases."""
 
     verbosity: int = 0
     durations: int = 0
@@ -68,6 +74,7 @@ def case_line(result: Result) -> str:
 def report(results: Sequence[Result], settings: Settings, style: Style) -> Iterator[str]:
     """Return the report of a run, line by line, without the summary."""
     if style.verbosity >= 0:
+        # Of all tables together, so that all have rows of one kind.
         few = len({result.group for result in results}) <= _FILES_SHOWN
         for (adapter, edition, topology), group in groupby(
             results, key=lambda result: (result.adapter, result.edition, result.topology)
@@ -323,6 +330,7 @@ def _timeline(result: Result, *, most: int, whole: bool) -> Iterator[str]:
         else f"events of {sides}, in seconds"
     )
     yield f"{heading}{rest}:"
+    # The last ones: what went wrong is nearer to the end.
     yield from two_columns(moments[-most:], whole=whole, width=room)
 
 

@@ -45,7 +45,7 @@ MOST_LATE: Final = 20
 """How many failures of a run may be the machine's fault."""
 
 RERUNS: Final = 2
-"""How often a case runs again, as in PyMongo's own suite."""
+"""The times that a case runs again, as in PyMongo's own suite."""
 
 _WAITING_WORKERS = 3
 """How many workers share a processor in real time, where they mostly wait."""
@@ -121,7 +121,7 @@ def run_items(
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Which cases run again, and how often.
+    """The cases that run again, and how often.
 
     `is_flaky` says of a failure that the case is known for it, `is_late` that the machine may have caused it.
     """

@@ -10,6 +10,9 @@ serves the adapters of a command. With pytest, each check may be a test of its o
     @pytest.mark.parametrize("check", checks_of({Feature.COMMAND_EVENTS}), ids=lambda check: check.__name__)
     def test_adapter(check):
         check_adapter("cmd:node adapter.cjs", check)
+
+Each check has new servers and a new adapter, and so may run alone and in any order. Servers are the fake
+ones, in this process: a replica set has sessions, transactions and change streams, and takes fail points.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 Make: TypeAlias = Callable[[Deployment], DriverAdapter]
 """Makes an adapter of this process."""
 
+# Longer than any check waits by its own account, so that a check fails by its assertion and not by this.
 _CALL_SECONDS: Final = 30.0
 """How long a process may take to answer one request."""
 
@@ -68,6 +72,8 @@ class AdapterChecks:
     """Runs checks on one adapter after the other, each with servers of its own; a context manager.
 
     The adapters of a command are served by one process, as in a run of scenarios.
+
+    One loop runs all of them in real time, since pipes of a process belong to the loop that opened them.
     """
 
     def __init__(self, adapter: str | Make, *, virtual: bool = False) -> None:
@@ -98,6 +104,7 @@ class AdapterChecks:
         try:
             self._play(check)
         except AssertionError as broken:
+            # A bare `assert` says what differs, not what was promised.
             broken.add_note(f"{check.__name__}: {check.__doc__}")
             raise
 
@@ -108,6 +115,7 @@ class AdapterChecks:
                     Topology.REPLICA_SET,
                     clock=clock,
                     network=network,
+                    # The servers' dice are the same for each check: a failure is to be seen again.
                     rng=SeededRng(0),
                     virtual=self._virtual,
                 ) as deployment,

@@ -1,4 +1,12 @@
-"""Checks of every adapter, whatever it declares."""
+"""Checks of every adapter, whatever it declares.
+
+The runner of scenarios sees a driver through its adapter alone. What an adapter hides, renames or makes up,
+it takes for the driver's doing: a case then fails by no fault of the driver, or passes by none of its
+merit. These checks are what every scenario relies on: results in the format's words, errors in the
+server's, refusals where the driver has nothing, and calls that run side by side.
+
+`EVERY` is their order. `AdapterEntities` and `failing` serve the checks of features, too.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +40,15 @@ async def it_has_a_name_and_features(adapter: DriverAdapter, deployment: Deploym
     assert all(isinstance(feature, Feature) for feature in adapter.features)
 
 
+# Operations that stand for their features: each fails at once where there is nothing to create.
 _ASKED_OF: Final[Mapping[Feature, tuple[str, dict[str, Any]]]] = {
     Feature.FIND_CURSORS: ("createFindCursor", {"filter": {}}),
     Feature.CHANGE_STREAMS: ("createChangeStream", {"pipeline": []}),
 }
 
 
+# A case that needs a feature is skipped by the declaration; one that uses it all the same has to end with a
+# reason, not with whatever the driver makes of half a feature.
 async def what_is_not_declared_is_refused(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that what belongs to a feature that the adapter lacks raises `UnsupportedOperation`."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -63,6 +74,8 @@ async def what_is_not_declared_is_refused(adapter: DriverAdapter, deployment: De
             )
 
 
+# Results of drivers have other names and forms (`matched_count`, objects, ids in order). The adapter
+# translates, and what a driver does not tell is left out, since an invented value would be compared.
 async def operations_return_what_the_format_describes(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check results of CRUD operations. A driver need not give the ids of what it inserts."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -71,6 +84,7 @@ async def operations_return_what_the_format_describes(adapter: DriverAdapter, de
     assert (many or {}).get("insertedIds", {"0": 2, "1": 3}) == {"0": 2, "1": 3}
     update = await entities.call("updateOne", filter={"_id": 1}, update={"$set": {"x": 2}})
     assert (update["matchedCount"], update["modifiedCount"], update["upsertedCount"]) == (1, 1, 0)
+    # A driver's null for no upsert would not match a case that expects the field not to be there.
     assert "upsertedId" not in update
     upsert = await entities.call("updateOne", filter={"_id": 4}, update={"$set": {"x": 2}}, upsert=True)
     assert (upsert["upsertedCount"], upsert["upsertedId"]) == (1, 4)
@@ -82,6 +96,7 @@ async def operations_return_what_the_format_describes(adapter: DriverAdapter, de
     assert changed == {"_id": 1, "x": 3}
 
 
+# The index is that of the request in the list, which drivers that split a bulk write have to map back.
 async def bulk_writes_count_and_name_upserts_by_index(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the result of a bulk write; keys of `upsertedIds` are indexes of its requests."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -103,6 +118,8 @@ async def bulk_writes_count_and_name_upserts_by_index(adapter: DriverAdapter, de
     }
 
 
+# Cases compare the code and labels: an adapter that reports a driver's own class or text alone fails them
+# all.
 async def an_error_of_the_server_is_reported_in_its_words(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -136,6 +153,7 @@ async def a_bulk_write_that_fails_reports_what_it_did(adapter: DriverAdapter, de
     assert report.result is None or report.result["insertedCount"] == 1
 
 
+# Labels decide what is retried. Drivers add some of their own, so that the server's are the least there is.
 async def labels_come_from_the_server(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that error labels of a reply are in the report."""
     entities = await AdapterEntities.make(adapter, deployment, retryWrites=False)
@@ -146,6 +164,8 @@ async def labels_come_from_the_server(adapter: DriverAdapter, deployment: Deploy
     assert report.code == 11600
 
 
+# `expectError: {isClientError: …}` tells a lost reply from a refusal. Retries are off here: a second
+# attempt would find the connection in order.
 async def a_broken_connection_is_an_error_of_the_client(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -181,6 +201,7 @@ async def what_exists_is_listed(adapter: DriverAdapter, deployment: Deployment) 
     assert "contract" in {database["name"] for database in databases}
 
 
+# With one batch only, `expectResult` would compare the first two documents and call the rest lost.
 async def a_list_of_documents_is_all_of_its_batches(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that a cursor is read to its end."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -190,6 +211,8 @@ async def a_list_of_documents_is_all_of_its_batches(adapter: DriverAdapter, depl
     assert await entities.call("aggregate", pipeline=[{"$sort": {"_id": 1}}], batchSize=2) == documents
 
 
+# Cases of pools and of backoffs run one operation while another is held up by the server. An adapter that
+# does one call after the other would let them pass or hang without having tested anything.
 async def a_call_that_waits_does_not_keep_others_waiting(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -199,6 +222,7 @@ async def a_call_that_waits_does_not_keep_others_waiting(
     async with failing(deployment, "find", blockConnection=True, blockTimeMS=1500):
         waiting = asyncio.ensure_future(entities.call("find", filter={}))
         loop = asyncio.get_running_loop()
+        # Steps of the loop, not seconds: no clock is needed, and a slow machine takes as many of them.
         for _ in range(_STEPS_TO_SEND):  # it is under way before the next call
             step = loop.create_future()
             loop.call_soon(step.set_result, None)
@@ -208,6 +232,8 @@ async def a_call_that_waits_does_not_keep_others_waiting(
         assert await waiting == []
 
 
+# An argument that is dropped in silence is the worst mistake of an adapter: the case passes, with an option
+# that nobody has tried.
 async def what_the_driver_does_not_have_is_refused_with_a_reason(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -219,6 +245,7 @@ async def what_the_driver_does_not_have_is_refused_with_a_reason(
         await entities.call("find", filter={}, noSuchArgument=1)
 
 
+# A case may close a client, and its end closes all of them.
 async def clients_can_be_closed_twice_and_all_at_once(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that closing what is closed is no error."""
     first, second = [await AdapterEntities.make(adapter, deployment) for _ in range(2)]
@@ -282,6 +309,7 @@ class AdapterEntities:
         **options: Any,
     ) -> AdapterEntities:
         """Make them; `observing` are fields of the client's specification, `options` those of its URI."""
+        # Ten seconds, the default, would let a check wait for a server that has only just become known again.
         uri = with_options(deployment.uri, {"heartbeatFrequencyMS": 500, **options})
         asked: dict[str, Any] = {"observe_events": COMMANDS | POOL, **observing}
         client = await adapter.create_client(ClientSpec(uri, options, **asked))
@@ -321,6 +349,7 @@ async def failing(
     deployment: Deployment, command: str, *, mode: Any = "alwaysOn", **data: Any
 ) -> AsyncIterator[None]:
     """Fail a command on every member while the block runs."""
+    # On every member: a check does not know which server its operation will choose.
     point = {"configureFailPoint": "failCommand", "data": {"failCommands": [command], **data}}
     for address in deployment.addresses:
         await deployment.admin("admin", {**point, "mode": mode}, address=address)

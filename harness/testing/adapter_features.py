@@ -1,4 +1,10 @@
-"""Checks of an adapter that declares a feature."""
+"""Checks of an adapter that declares a feature.
+
+Declaring a feature is a promise that cases which need it can be judged. Each check here is what such cases
+rely on without saying so: an order, a field, a state that is there when the answer comes. `BY_FEATURE` says
+which checks a feature calls for; where a check can look at the commands too, it does so only if
+COMMAND_EVENTS is declared as well.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +37,14 @@ _PRECISION: Final = 1.0
 """How many seconds the time of an event may be off: the clock of another process is compared with ours."""
 
 
+# No member has the first tag set: the read is served because the second takes any, so that both must have
+# arrived.
 _TAGS: Final = [{"dc": "none"}, {}]
 _FARTHER: Final = {"mode": "secondaryPreferred", "tagSets": _TAGS, "maxStalenessSeconds": 120}
 
 
+# Expected events are compared one by one in their order, and commands are paired with their replies by
+# `requestId`. The times place them among those of servers in a timeline.
 async def commands_are_observed_in_order_with_their_fields(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -59,6 +69,8 @@ async def commands_are_observed_in_order_with_their_fields(
     )
 
 
+# The format's names differ from each driver's. One that is dropped on the way changes nothing that a result
+# shows, only what is on the wire.
 async def concerns_and_preferences_are_those_that_were_asked_for(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -76,6 +88,7 @@ async def concerns_and_preferences_are_those_that_were_asked_for(
         await entities.call("find", filter={})
     started = [event.fields["command"] for event in plain.events("commandStartedEvent")]
     first, _, second, read = started
+    # Nor may an adapter add what was not asked for: a server's default concern would not be tested.
     assert "writeConcern" not in first
     assert second["writeConcern"] == {"w": "majority", "j": True}
     assert read["readConcern"] == {"level": "majority"}
@@ -86,6 +99,8 @@ async def concerns_and_preferences_are_those_that_were_asked_for(
     assert (said["mode"], tags, said["maxStalenessSeconds"]) == ("secondaryPreferred", _TAGS, 120)
 
 
+# An event that holds the driver's own document changes when the driver reuses it, and the case that failed
+# would be shown with other values than it was judged by.
 async def what_was_observed_does_not_change_afterwards(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -101,6 +116,8 @@ async def what_was_observed_does_not_change_afterwards(
     assert [(event.kind, dict(event.fields)) for event in after[: len(first)]] == before
 
 
+# Command monitoring looks at `ok` alone. An adapter that derives events from an operation's end gets this
+# wrong.
 async def a_write_that_fails_by_its_reply_is_a_command_that_succeeded(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -112,6 +129,7 @@ async def a_write_that_fails_by_its_reply_is_a_command_that_succeeded(
     assert kinds == ["commandStartedEvent", "commandSucceededEvent"] * 2
 
 
+# Cases count both. An operation that is answered may be a moment away from its check-in.
 async def connections_go_out_and_come_back(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check check-out and check-in of one operation; a driver may check in in the background."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -126,6 +144,7 @@ async def connections_go_out_and_come_back(adapter: DriverAdapter, deployment: D
     assert out[0].fields["address"] in deployment.addresses
 
 
+# A case expects the events of its own operations, and a ping of the adapter would stand before them.
 async def connecting_checks_no_connection_out(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that the first operation is what checks the first connection out, and no ping before it."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -135,6 +154,7 @@ async def connecting_checks_no_connection_out(adapter: DriverAdapter, deployment
     assert len(entities.events("connectionCheckedOutEvent")) == 1
 
 
+# Drivers that begin at their first operation would leave a case about discovery without any events.
 async def a_client_monitors_from_its_beginning(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that servers are found without an operation."""
     entities = await AdapterEntities.make(adapter, deployment, observing={"observe_events": SDAM})
@@ -148,6 +168,7 @@ async def a_client_monitors_from_its_beginning(adapter: DriverAdapter, deploymen
     assert "RSPrimary" in found
 
 
+# `$$sessionLsid` and assertions on pinning compare with this state, so that it has to be the driver's.
 async def a_session_has_the_lsid_that_it_sends(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check a new session's state, and that ending it twice is no error."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -162,6 +183,7 @@ async def a_session_has_the_lsid_that_it_sends(adapter: DriverAdapter, deploymen
         await adapter.call(Invocation(session, EntityKind.SESSION, "endSession"))
 
 
+# An adapter that creates sessions with whichever client it has first would pass every case of one client.
 async def sessions_of_two_clients_are_different(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that sessions are made by their own client."""
     clients = [(await AdapterEntities.make(adapter, deployment)).client for _ in range(2)]
@@ -175,6 +197,8 @@ async def session_of(adapter: DriverAdapter, entities: AdapterEntities) -> Handl
     return await adapter.create(EntityKind.SESSION, entities.client, {"id": "session", "client": "client"})
 
 
+# `assertSessionTransactionState` asks between operations. "starting" is the state before the first of them,
+# in which the server knows of no transaction yet.
 async def a_session_says_in_which_state_its_transaction_is(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -203,6 +227,8 @@ async def in_transaction(
     await adapter.call(Invocation(session, EntityKind.SESSION, "withTransaction", {"callback": callback}))
 
 
+# The driver owns the loop of `withTransaction`, and the runner the operations in it; each waits for the
+# other.
 async def a_callback_runs_here_while_its_transaction_waits_there(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -220,6 +246,7 @@ async def a_callback_runs_here_while_its_transaction_waits_there(
     assert await entities.call("find", filter={}) == [{"_id": 1}]
 
 
+# `withTransaction` repeats a callback by the labels of its error. A copy in another class has none.
 async def an_error_in_a_callback_is_the_drivers_own_again(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -234,6 +261,7 @@ async def an_error_in_a_callback_is_the_drivers_own_again(
     assert raised.error.report.code == 59
 
 
+# A mistake in a scenario would else be told as a failure of the driver.
 async def a_callback_that_fails_by_itself_aborts_and_says_why(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -250,6 +278,7 @@ async def a_callback_that_fails_by_itself_aborts_and_says_why(
     assert await entities.call("find", filter={}) == []
 
 
+# Drivers that open lazily would miss what is written between creation and the first demand.
 async def a_change_stream_gives_the_changes_since_it_was_created(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -263,6 +292,7 @@ async def a_change_stream_gives_the_changes_since_it_was_created(
     await adapter.call(Invocation(stream, EntityKind.CHANGE_STREAM, "close"))
 
 
+# A `getMore` by itself would meet the fail point of a case, or stand among its events.
 async def a_change_stream_asks_for_no_batch_before_it_is_iterated(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -276,6 +306,7 @@ async def a_change_stream_asks_for_no_batch_before_it_is_iterated(
     await adapter.call(Invocation(stream, EntityKind.CHANGE_STREAM, "close"))
 
 
+# The server holds the reply ten times as long as the operation may take, so that only the client can end it.
 async def an_operation_that_takes_too_long_is_a_timeout(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -287,6 +318,7 @@ async def an_operation_that_takes_too_long_is_a_timeout(
     assert report.is_timeout_error
 
 
+# A server that is asked without it would answer as usual, and the case would pass untested.
 async def a_declared_api_version_goes_with_every_command(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -299,6 +331,7 @@ async def a_declared_api_version_goes_with_every_command(
     assert (sent["apiVersion"], sent["apiStrict"]) == ("1", True)
 
 
+# Cases set fail points between two steps: an adapter that reads ahead has passed them by then.
 async def a_find_cursor_gives_one_document_at_a_time(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check iterating a cursor, and that its end is an error."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -317,6 +350,7 @@ async def a_find_cursor_gives_one_document_at_a_time(adapter: DriverAdapter, dep
         assert len(entities.events("commandStartedEvent", command="getMore")) == 1
 
 
+# `batchSize` counts for the batches after the first one, which the command itself asks for.
 async def a_command_cursor_is_created_and_drained(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check both operations that make a cursor of a command; closing it early kills it."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -340,6 +374,7 @@ async def a_command_cursor_is_created_and_drained(adapter: DriverAdapter, deploy
         assert len(entities.events("commandStartedEvent", command="killCursors")) == 1
 
 
+# Several chunks, so that their order and the end of the last one are seen.
 async def a_bucket_gives_back_what_was_uploaded(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the life of a file whose chunks are smaller than it."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -372,6 +407,7 @@ async def a_file_is_found_by_the_name_that_it_was_given_last(
     assert await call("downloadByName", filename="other") == b"twelve bytes"
 
 
+# Files and chunks: what is left would be found by the next case that lists collections.
 async def a_bucket_is_dropped_with_both_of_its_collections(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -385,6 +421,7 @@ async def a_bucket_is_dropped_with_both_of_its_collections(
     assert await adapter.call(Invocation(entities.database, EntityKind.DATABASE, "listCollectionNames")) == []
 
 
+# Results are by the index of the model in the whole list, whatever batches the driver made of it.
 async def a_client_bulk_write_counts_over_namespaces(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the verbose result of a bulk write on two collections."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -414,6 +451,7 @@ async def a_client_bulk_write_counts_over_namespaces(adapter: DriverAdapter, dep
     }
 
 
+# `recordTopologyDescription` and `waitForPrimaryChange` go by what the client believes of its servers.
 async def the_topology_is_known(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the type and the primary that the client knows of."""
     entities = await AdapterEntities.make(adapter, deployment)
@@ -423,6 +461,7 @@ async def the_topology_is_known(adapter: DriverAdapter, deployment: Deployment) 
     assert report.primary in deployment.addresses
 
 
+# Messages of other components or other clients would be unexpected ones in every case that expects a list.
 async def clients_log_what_they_were_asked_to(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that messages of the asked components arrive, each at its own client."""
     entities = await AdapterEntities.make(
@@ -455,6 +494,7 @@ SDAM: Final = frozenset(
 )
 
 
+# Events of closing come while the client is closed, after which an adapter may hear no more of it.
 async def the_life_of_a_topology_is_observed_in_order(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check discovery events from the opening of a topology to its closing."""
     entities = await AdapterEntities.make(adapter, deployment, observing={"observe_events": SDAM})
@@ -467,6 +507,7 @@ async def the_life_of_a_topology_is_observed_in_order(adapter: DriverAdapter, de
     assert "RSPrimary" in became
 
 
+# Spans are reported when they end, the inner one first; only the parent tells which belongs to which.
 async def an_operations_span_holds_that_of_its_command(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:

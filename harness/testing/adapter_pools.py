@@ -1,4 +1,13 @@
-"""Checks of an adapter that drives a connection pool by itself."""
+"""Checks of an adapter that drives a connection pool by itself.
+
+Two subjects that need more than one operation to be seen. A pool by itself (POOLS) is what the cases of
+Connection Monitoring and Pooling drive: every event with its fields, in an order that the specification
+fixes. Client backpressure has two editions, of a token bucket and of a number of retries; a driver has one,
+and its features say which.
+
+Waits are compared with bounds, as backoffs are random. Where JITTER is declared the random factor is known,
+and so is the least wait.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +52,8 @@ class _AdapterPool:
         return list(self.adapter.events(self.handle))
 
 
+# One walk through all states: paused, ready, cleared with a connection that is out, ready again, closed
+# with one that is idle. Each reason of an end shows once: `stale` after the clear, and `poolClosed`.
 async def a_pool_lends_connections_while_it_is_ready(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check the states of a pool, the types of its errors, and its events with their fields."""
     pool = await _AdapterPool.make(adapter, deployment)
@@ -79,6 +90,7 @@ async def a_pool_lends_connections_while_it_is_ready(adapter: DriverAdapter, dep
     assert {event.fields["address"] for event in pool.events()} <= {*deployment.addresses}
 
 
+# The pool is empty, so that a check-out establishes a connection before it is answered.
 def _made(number: int) -> list[tuple[str, Any, Any]]:
     return [
         ("connectionCheckOutStartedEvent", None, None),
@@ -88,6 +100,7 @@ def _made(number: int) -> list[tuple[str, Any, Any]]:
     ]
 
 
+# A check-out that blocks the adapter would wait for a check-in which it never gets to read.
 async def a_caller_waits_for_the_pool_and_no_other_call_waits_for_it(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -100,6 +113,7 @@ async def a_caller_waits_for_the_pool_and_no_other_call_waits_for_it(
     await deployment.clock.sleep_until(deployment.clock.now() + 0.05)
     await pool.call("checkIn", connection=connection)
     await waiting
+    # One connection all the time: `maxPoolSize` has reached the driver.
     assert {event.fields["connectionId"] for event in pool.events() if "connectionId" in event.fields} == {1}
 
 
@@ -117,6 +131,8 @@ _BASE_BACKOFF: Final = 0.1
 """Seconds: the longest wait before the first retry, in the edition in which it is shorter."""
 
 
+# The bucket is the client's: what one operation spends, another lacks. Without a limit, clients together
+# would send an overloaded server a multiple of their load.
 async def an_overloaded_server_is_asked_again_while_there_are_tokens(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -133,6 +149,7 @@ async def an_overloaded_server_is_asked_again_while_there_are_tokens(
     assert len(entities.events("commandStartedEvent", command="find")) == spent + 1
 
 
+# One retry, so that the default, whatever it is, cannot pass for it.
 async def an_overloaded_server_is_asked_again_as_often_as_the_option_says(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -151,12 +168,14 @@ async def _waits(adapter: DriverAdapter, deployment: Deployment, **jitter: Any) 
     waits = []
     for _ in range(3):
         async with failing(deployment, "find", mode={"times": 1}, **_OVERLOAD):
+            # Only the operation is timed: setting the fail point takes a while of its own.
             began = deployment.clock.now()
             await entities.call("find", filter={})
             waits.append(deployment.clock.now() - began)
     return waits
 
 
+# Cases compare waits with exact numbers, which they can only where the factor is not random.
 async def a_jitter_of_1_waits_as_long_as_a_backoff_may_and_one_of_0_not_at_all(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -176,6 +195,7 @@ async def backoffs_with_a_seed_are_random(adapter: DriverAdapter, deployment: De
         assert [f"{wait:.6f}" for wait in waits[0]] == same != other
 
 
+# A success returns less than a retry spends, so that the bucket is not full again after one.
 async def tokens_are_spent_by_retries_and_returned_by_successes(
     adapter: DriverAdapter, deployment: Deployment
 ) -> None:
@@ -194,6 +214,7 @@ async def tokens_are_spent_by_retries_and_returned_by_successes(
     assert spent < returned < full
 
 
+# A full bucket and none are not the same: 1000 would say that retries are counted.
 async def a_client_without_a_bucket_has_no_tokens(adapter: DriverAdapter, deployment: Deployment) -> None:
     """Check that None, not a number, is answered where nothing is counted."""
     entities = await AdapterEntities.make(adapter, deployment, adaptiveRetries=False)

@@ -2,6 +2,14 @@
 
 Each part is judged by itself where it can be: a program that does not answer one request is asked the next.
 docs/WRITING-ADAPTERS.md is the protocol for those who implement it.
+
+Parts stand in the order of a run: introduction, entities, calls, errors, refusals, the end of a case, the
+next one, the end of the process. A part that was not declared is told as such and is no failure, so that a
+skeleton which refuses everything passes. What a run would make of a mistake (it kills the program) is not
+done here: the author wants the list of all mistakes at once.
+
+Requests are judged by their answers alone (`_judged`), but for events and times, for which all messages are
+looked through afterwards. The broken line has a process of its own, which it may end.
 """
 
 from __future__ import annotations
@@ -30,8 +38,10 @@ _CALL_SECONDS: Final = 15.0
 _AT_ONCE: Final = 5.0
 """How long `client` may take without a reachable server."""
 
+# Port 1 refuses at once. The short limits are for drivers that look for a server when a client is made.
 _NOBODY: Final = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
 _COMMAND_EVENTS: Final = ("commandStartedEvent", "commandSucceededEvent", "commandFailedEvent")
+# CommandNotFound, a server's answer to `noSuchCommand`.
 _NOT_FOUND: Final = 59
 _UNKNOWN: Final = "noSuch"
 
@@ -48,7 +58,10 @@ async def check_protocol(command: str, deployment: Deployment) -> Verdicts:
 
 
 async def introduction(command: str, deployment: Deployment) -> Hello | None:
-    """Return what a program says of itself, None when it says nothing that makes sense."""
+    """Return what a program says of itself, None when it says nothing that makes sense.
+
+    A process of its own, so that whatever the checks of the protocol did to theirs does not count.
+    """
     async with aclosing(await Program.start(command, deployment.clock)) as program:
         try:
             answer = await program.ask("hello", within=START_SECONDS, params={"protocol": PROTOCOL})
@@ -103,6 +116,8 @@ class _ProtocolSession:
         """Check what the future may bring: another version, other methods, other parameters."""
         other = {"protocol": PROTOCOL + 1}
         own = f"a result with its own protocol, {PROTOCOL}"
+        # A runner of a later version says hello with its number. The answer is no error but the adapter's
+        # own number: both sides then know what to say.
         yield await self._judged("hello of another version", own, _version, "hello", params=other)
         more = {"protocol": PROTOCOL, "noSuchParameter": 1}
         yield await self._judged(
@@ -111,6 +126,8 @@ class _ProtocolSession:
         yield await self._judged("unknown method", _UNSUPPORTED, _refusal, "noSuchMethod")
 
     async def _entities(self) -> Verdicts:
+        # Runs make clients of servers that are down, or come up later; the first operation has to fail, not
+        # this.
         part = "client is answered without a reachable server"
         nobody = _client(_NOBODY)
         unreachable = await self._judged(
@@ -166,6 +183,8 @@ class _ProtocolSession:
         part = "hello names the driver that connects"
         if self.hello is None or not self.hello.driver:
             return Verdict(part, Holds.NOT_DECLARED, "without `driver`, no report shows its version")
+        # Servers hear name and version in the handshake of each connection and show them in `$currentOp`. A
+        # driver that wraps another one appends its own behind a bar, which is left off.
         told: dict[str, None] = {}
         connections = {"$currentOp": {"allUsers": True, "idleConnections": True}}
         for address in self.deployment.addresses:
@@ -199,6 +218,7 @@ class _ProtocolSession:
             ),
             len(self.program.heard),
         )
+        # An event that comes later may be missed: a case reads them when its operation has been answered.
         early = [each.kind for each in of_insert if self.program.heard.index(each) < answered]
         expected = "commandStartedEvent (with command) and commandSucceededEvent (with reply) of insert"
         with_parts = [each.kind for each in of_insert if {"command", "reply"} & each.fields.keys()]
@@ -238,6 +258,7 @@ class _ProtocolSession:
         yield await self._call(
             "error of the server", "database", "runCommand", refused, expected, _server_error
         )
+        # Without a client of nobody there is no error of the client to ask for.
         if not self.unreachable:
             return
         spec = {"kind": "database", "spec": {"id": "d", "client": "c", "databaseName": "nobody"}}
@@ -266,6 +287,7 @@ class _ProtocolSession:
         )
 
     async def _ends(self) -> Verdicts:
+        # A case may close a client that its end closes once more.
         for part in ("closeClient", "closeClient again"):
             yield await self._judged(part, _NULL, _null, "closeClient", on=self.client, within=CLOSE_SECONDS)
         yield await self._judged("close", _NULL, _null, "close", within=CLOSE_SECONDS)
@@ -406,6 +428,8 @@ async def _bad_input(program: Program) -> Verdict:
         await program.ask("hello", within=CLOSE_SECONDS, params={"protocol": PROTOCOL})
         with_answer = "it goes on"
     except NoReplyError as error:
+        # Going on is right, and so is an end with an error; an end as if all were well would hide the
+        # mistake.
         ended = program.end
         if not ended or "exit code 0" in ended:
             return Verdict(part, Holds.FAILED, expected=expected, got=str(error))

@@ -1,4 +1,10 @@
-"""The contract of every `Network`."""
+"""The contract of every `Network`.
+
+`connect` ends in one of four ways, which callers treat differently: with a stream, refused
+(`ConnectionRefusedError`, the server is down), too late (`TimeoutError`, it may be slow), or cancelled (the
+client is closed). A network that let a refusal wait for the deadline would slow every failover of a test by
+that time.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +19,8 @@ if TYPE_CHECKING:
     from mongowire.ports import Clock, Network
 
 
+# A protocol is the state of one connection: a factory that was called once would mix the bytes of all
+# clients.
 async def _each_connection_has_its_own_protocol(clock: Clock, network: Network) -> None:
     async with listening(network) as (listener, accepted):
         deadline = clock.now() + PATIENCE
@@ -33,12 +41,14 @@ async def _a_port_where_nobody_listens_refuses(clock: Clock, network: Network) -
         await network.connect(*address, deadline=clock.now() + PATIENCE)
 
 
+# Without a try: an operation whose time is up must not open a connection that nobody waits for.
 async def _a_deadline_that_has_passed_is_a_timeout(clock: Clock, network: Network) -> None:
     async with listening(network) as (listener, _):
         with raises(TimeoutError):
             await network.connect(*listener.address, deadline=clock.now())
 
 
+# A connection that was accepted meanwhile is closed, or the server would count a client that is not there.
 async def _connecting_can_be_cancelled(clock: Clock, network: Network) -> None:
     async with listening(network) as (listener, accepted):
         connecting = asyncio.create_task(network.connect(*listener.address, deadline=clock.now() + PATIENCE))
@@ -50,6 +60,7 @@ async def _connecting_can_be_cancelled(clock: Clock, network: Network) -> None:
             assert await read_to_end(stream) == b""
 
 
+# Configurations say `localhost` in one place and `127.0.0.1` in another, and mean one server.
 async def _loopback_has_several_names(clock: Clock, network: Network) -> None:
     async with listening(network, "127.0.0.1") as (listener, accepted):
         _, port = listener.address

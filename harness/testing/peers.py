@@ -1,4 +1,9 @@
-"""Accepting ends of connections, for tests of networks and streams."""
+"""Accepting ends of connections, for tests of networks and streams.
+
+The accepting side is asyncio's protocol, made by the listener, so that a test does not hold the server's
+end until it exists: `AcceptedStreams` collects them, and `connected` hands out both ends of one connection.
+Connecting and accepting are bounded by `PATIENCE`: a broken network fails a test, and does not hang it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,11 @@ PATIENCE = 5.0
 
 
 class AcceptedStreams:
-    """A listener's protocols, to be taken in the order in which clients connected."""
+    """A listener's protocols, to be taken in the order in which clients connected.
+
+    `all` has also those that were made and never connected, such as by a client that gave up while it
+    connected: they have to be closed, too.
+    """
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[StreamProtocol] = asyncio.Queue()
@@ -56,6 +65,7 @@ async def listening(
     try:
         yield listener, accepted
     finally:
+        # The listener first: a connection accepted between the two would be left open.
         await listener.aclose()
         for stream in accepted.all:
             await stream.aclose(abort=True)

@@ -1,6 +1,10 @@
 """An adapter's process as it is: each line that it writes is kept with its time, also what is no message.
 
 `harness.adapters.child` refuses a process at its first mistake. Here mistakes are what is looked for.
+
+Unlike there, a line that is no message ends nothing, an answer that is wrong is kept for whoever waits for
+it, and messages are never forgotten: `adapter_protocol` looks back at their order. Standard error is
+drained and its end kept, which is where programs say why they stopped.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from mongowire.ports import Clock
 
+# The limit of the protocol for one message; asyncio's own, of 64 KiB, is less than a batch of documents.
 _LINE_MAX: Final = 64 * 1024 * 1024
 _COMPLAINTS: Final = 400
 """How many characters of standard error are quoted."""
@@ -61,6 +66,7 @@ class Program:
                 stdout=PIPE,
                 stderr=PIPE,
                 limit=_LINE_MAX,
+                # A group of its own, so that a shell or a launcher is killed with what it has started.
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -85,6 +91,8 @@ class Program:
     async def write(self, line: bytes) -> None:
         """Write a line to its input. A process that has ended takes none, which is no error here."""
         assert self._process.stdin is not None
+        # Its output has ended. Writing on would raise here for some programs and not for others, as it
+        # depends on the pipe; the next answer that is waited for tells the end.
         if self._tasks[0].done():
             return
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -110,7 +118,11 @@ class Program:
         return answer
 
     async def answer(self, number: int, *, within: float) -> Answer:
-        """Return the answer to a request. Raises `NoReplyError` when it does not come in time."""
+        """Return the answer to a request. Raises `NoReplyError` when it does not come in time.
+
+        A wrong answer to this request, and the end of the program, are told at once rather than after the
+        time.
+        """
         deadline = self._clock.now() + within
         while True:
             answers = [each for each in self.heard if isinstance(each, Answer) and each.id == number]
@@ -121,6 +133,7 @@ class Program:
             if self._tasks[0].done():
                 await self._process.wait()
                 raise NoReplyError(self.end or "its standard output ended")
+            # Nobody else runs between the look above and here, so that no message is missed.
             self._came.clear()
             try:
                 async with asyncio.timeout(deadline - self._clock.now()):
@@ -137,6 +150,7 @@ class Program:
                 await self._process.wait()
         except TimeoutError:
             return False
+        # A program that it left behind may hold the pipes open: what is read by then has to do.
         await asyncio.wait(self._tasks, timeout=1)
         return True
 

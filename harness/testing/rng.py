@@ -1,4 +1,9 @@
-"""The contract of every `Rng`."""
+"""The contract of every `Rng`.
+
+A run is repeated by its seed alone. That holds as long as each actor draws from a sequence of its own,
+derived from the seed and from the names above it: with one sequence for all, a new actor, or one that draws
+once more, would change the numbers of all others, and no failure could be shown again after a change.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,10 @@ if TYPE_CHECKING:
 
 
 def _draw(rng: Rng) -> list[object]:
+    """Return what a generator draws.
+
+    Bytes stand between two numbers, since both may come from one sequence, and must not disturb it.
+    """
     return [rng.random(), rng.randbytes(12), rng.random()]
 
 

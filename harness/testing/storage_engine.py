@@ -1,4 +1,12 @@
-"""The contract of every `StorageEngine`, in statements that each begin with a new engine."""
+"""The contract of every `StorageEngine`, in statements that each begin with a new engine.
+
+An engine holds documents; sessions, replication, change streams and cursors are built on what it promises
+here. Three promises carry the most. Documents are values: what was read or handed out never changes, or a
+cursor that is open, a snapshot and the oplog would show other data than there were. `accept` hears of each
+change before it is made and may refuse it, which is how validation and the oplog are one with the write. And
+`fork`, `put` and `claims` are enough for transactions: work on a fork, look whether others claimed the same
+keys, put the changes in or undo them.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +77,7 @@ def _what_was_read_stays_as_it_was(make: Make) -> None:
     assert read == [{"_id": 1, "list": [{"a": 1}]}] * 3
 
 
+# Numbers are equal across their types, and a boolean is no number, though Python takes `True` for 1.
 def _a_second_document_with_an_id_is_refused(make: Make) -> None:
     engine = _filled(make, {"_id": 1, "x": 1})
     assert _code_of(lambda: engine.insert(NS, {"_id": 1.0})) == 11000
@@ -76,6 +85,7 @@ def _a_second_document_with_an_id_is_refused(make: Make) -> None:
     assert engine.find(NS, Query({"_id": 1})) == [{"_id": 1, "x": 1}]
 
 
+# A server makes collections at the first insert, so that reading one that nobody wrote is no error.
 def _a_collection_that_is_not_there_is_empty(make: Make) -> None:
     engine = make()
     assert engine.find(NS, Query({"_id": 1})) == []
@@ -86,6 +96,8 @@ def _a_collection_that_is_not_there_is_empty(make: Make) -> None:
     assert not engine.drop(NS)
 
 
+# The natural order, which an update does not change: tests without a sort rely on it, as do capped
+# collections.
 def _documents_come_in_the_order_of_insertion(make: Make) -> None:
     engine = _filled(make, {"_id": 3}, {"_id": 1}, {"_id": 2})
     engine.update(NS, Update(Query({"_id": 3}), {"$set": {"x": 1}}))
@@ -98,6 +110,7 @@ def _sort_skip_and_limit_apply_in_that_order(make: Make) -> None:
     assert _ids(engine.find(NS, query)) == [5, 4, 3]
 
 
+# A server reads a range by the index on `_id`, in its order; drivers' tests compare lists.
 def _a_range_of_ids_comes_in_their_order(make: Make) -> None:
     engine = _filled(make, {"_id": 3}, {"_id": 1}, {"_id": 2})
     assert _ids(engine.find(NS, Query({"_id": {"$gte": 1}}))) == [1, 2, 3]
@@ -109,6 +122,7 @@ def _filters_select(make: Make) -> None:
         ({"x": 1}, [1]),
         ({"x": 1.0}, [1]),
         ({"x": True}, []),
+        # Null in a filter finds what is missing, too.
         ({"x": None}, [2, 3]),
         ({"x": {"$exists": False}}, [3]),
         ({"x": {"$ne": 1}}, [2, 3, 4]),
@@ -130,6 +144,7 @@ def _an_update_changes_the_first_match_or_all(make: Make) -> None:
     assert (many.matched, many.modified) == (5, 5)
 
 
+# `nModified` counts changes, and a change stream would tell of one that is none.
 def _an_update_that_changes_nothing_is_matched_only(make: Make) -> None:
     engine = _numbers(make)
     seen: list[Changed] = []
@@ -139,6 +154,7 @@ def _an_update_that_changes_nothing_is_matched_only(make: Make) -> None:
     assert (result.matched, result.modified) == (1, 1), "another number type is a change"
 
 
+# Change streams with images, `findAndModify` and the oplog's differences are made of them.
 def _an_update_shows_both_images(make: Make) -> None:
     engine = _filled(make, {"_id": 1, "x": 1})
     result = engine.update(NS, Update(Query({"_id": 1}), {"$set": {"x": 2}, "$unset": {"y": 1}}))
@@ -151,6 +167,7 @@ def _a_replacement_keeps_the_id(make: Make) -> None:
     assert engine.find(NS, Query()) == [{"_id": 1, "y": 2}]
 
 
+# Only equalities pin: `w > 1` says nothing about the value that a new document shall have.
 def _an_upsert_begins_with_what_the_filter_pins(make: Make) -> None:
     engine = make()
     change = {"$set": {"y": 2}, "$setOnInsert": {"z": 3}}
@@ -172,6 +189,7 @@ def _a_delete_takes_the_first_match_or_all(make: Make) -> None:
     assert _ids(engine.find(NS, Query())) == [2, 3, 5, 6]
 
 
+# A document that fails validation must leave no trace, in the collection or in its indexes.
 def _what_accept_raises_prevents_a_change(make: Make) -> None:
     engine = _filled(make, {"_id": 1, "x": 1})
 
@@ -208,6 +226,7 @@ def _a_unique_index_refuses_a_second_holder(make: Make) -> None:
     engine.insert(NS, {"_id": 4, "x": 1})
 
 
+# Two documents without the field would share the key null. A sparse index has no key for them.
 def _a_unique_index_counts_missing_as_null_unless_it_is_sparse(make: Make) -> None:
     engine = _filled(make, {"_id": 1})
     engine.create_index(NS, IndexSpec("x_1", {"x": 1}, unique=True))
@@ -234,6 +253,7 @@ def _a_capped_collection_makes_room(make: Make) -> None:
     assert _ids(engine.find(NS, Query())) == [2, 3]
 
 
+# A time series has no unique index on `_id`: a server keeps no index of its measurements by it at all.
 def _measurements_may_share_an_id(make: Make) -> None:
     engine = make()
     engine.create(NS, unique_ids=False)
@@ -244,6 +264,8 @@ def _measurements_may_share_an_id(make: Make) -> None:
     assert engine.find(NS, Query()) == [{"_id": 1, "x": 2}]
 
 
+# In bytes of BSON: `{_id: 1}` has 14 and `{_id: 2, x: 1}` 21. Reports of sizes and capped collections count
+# with them.
 def _a_collection_knows_its_size(make: Make) -> None:
     engine = _filled(make, {"_id": 1}, {"_id": 2, "x": 1})
     assert engine.stats(NS) == Stats(2, 14 + 21)
@@ -273,6 +295,8 @@ def _a_pipeline_runs_its_stages_in_order(make: Make) -> None:
     assert _code_of(lambda: engine.aggregate(NS, [{"$nonsense": 1}], options=Query())) == 40324
 
 
+# A member that lags and a transaction are forks: neither may see what happens behind the other's back, in
+# documents, indexes or counts.
 def _a_fork_and_its_origin_change_alone(make: Make) -> None:
     engine = _filled(make, {"_id": 1, "x": 1})
     engine.create_index(NS, IndexSpec("x_1", {"x": 1}, unique=True))
@@ -292,6 +316,7 @@ def _a_fork_and_its_origin_change_alone(make: Make) -> None:
     assert engine.stats(NS).count == 1
 
 
+# A commit puts changes in, and a rollback takes them back in reverse order.
 def _changes_of_a_fork_can_be_put_into_its_origin_and_undone(make: Make) -> None:
     engine = _filled(make, {"_id": 1, "x": 1}, {"_id": 2}, {"_id": 3})
     before, fork = engine.find(NS, Query()), engine.fork()
@@ -309,6 +334,8 @@ def _changes_of_a_fork_can_be_put_into_its_origin_and_undone(make: Make) -> None
     assert engine.find(NS, Query()) == before
 
 
+# Write conflicts are found by comparing who holds a key here and there: by identity, since an equal document
+# may have been written anew.
 def _a_document_claims_its_id_and_its_unique_keys(make: Make) -> None:
     engine = _filled(make, {"_id": 1, "x": 1}, {"_id": 2, "x": 2})
     engine.create_index(NS, IndexSpec("x_1", {"x": 1}, unique=True))

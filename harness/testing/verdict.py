@@ -1,4 +1,10 @@
-"""A verdict on one part of an interface: whether it holds, what was expected, an error too, and what came."""
+"""A verdict on one part of an interface: whether it holds, what was expected, an error too, and what came.
+
+`check-adapter` prints one `Verdict` a line. `expected_and_got` makes two sentences out of a bare `assert`
+that failed, as pytest does by rewriting, but afterwards: it finds the statement in the source file and
+evaluates both sides of its comparison in the frame where it failed. `raises` stands in for pytest's, so
+that a user needs no test framework to run a contract.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 
+# Characters: a reply of a server in full would hide the line that says what is wrong with it.
 _WIDTH: Final = 300
 
 
@@ -56,6 +63,7 @@ def expected_and_got(error: AssertionError) -> tuple[str, str]:
     The values are those of the frame in which it stands; nothing that waits is run again.
     """
     place = error.__traceback__
+    # The innermost frame: a check may have called another function, whose `assert` it was.
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     statement = _statement(place) if place else None
@@ -69,6 +77,10 @@ def expected_and_got(error: AssertionError) -> tuple[str, str]:
 
 
 def _statement(place: TracebackType) -> ast.Assert | None:
+    """Return the `assert` in which a frame stopped, None where it stopped elsewhere.
+
+    An error may also come from a function that is no check; then its own words have to do.
+    """
     lines = linecache.getlines(place.tb_frame.f_code.co_filename)
     for node in ast.walk(ast.parse("".join(lines))):
         if isinstance(node, ast.Assert) and node.lineno <= place.tb_lineno <= (node.end_lineno or 0):
@@ -77,6 +89,10 @@ def _statement(place: TracebackType) -> ast.Assert | None:
 
 
 def _value(side: ast.expr, place: TracebackType) -> str:
+    """Return what one side of a comparison is, as text; its source where it cannot be evaluated once more.
+
+    An `await` would ask the adapter again, and may answer otherwise or never.
+    """
     text = ast.unparse(side)
     if any(isinstance(node, ast.Await) for node in ast.walk(side)):
         return text
@@ -103,6 +119,8 @@ def raises(kind: type[ErrorT], match: str = "") -> Iterator[Raised[ErrorT]]:
     try:
         yield raised
     except kind as error:
+        # An error of the right class with other words is often another mistake, which must not pass for the
+        # expected one.
         if not re.search(match, str(error)):
             raise AssertionError(f"{error!r} has no match of {match!r}") from error
         raised.error = error

@@ -1,4 +1,11 @@
-"""The account of a case, kept while it runs, so that an interrupted case has one as well."""
+"""The account of a case, kept while it runs, so that an interrupted case has one as well.
+
+The runner writes it, one step an operation, before the operation is sent. Explanations, the journal and
+`server_side` read it: they need to know what ran when, also of a case that a timeout or a signal cut short,
+for which no outcome exists yet. Instants order what happens in virtual time badly, since much happens at one
+of them; so each step also takes the process-wide number `seq`, which events of clients and entries of the
+servers' record share.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +65,20 @@ class Account:
         except OperationFailed as failed:
             step.error = failed
             raise
+        # Also for a cancellation: a step of an interrupted case has an end, and whoever reads it sees when.
         finally:
             step.ended, step.ended_seq = now(), next_seq()
 
     def end(self, now: float) -> None:
         """Close the account; what clients say from now on, while they are closed, is no part of it."""
+        # The first call counts. The runner closes the account in two places, of which one is a `finally`.
         if self.ended is None:
             self.ended, self._heard = now, self.heard()
 
     def heard(self) -> Mapping[str, Sequence[Event]]:
-        """Return what each client has said, oldest first."""
+        """Return what each client has said, oldest first.
+
+        Before `end` it asks the clients, and the answer grows; from then on it is what was kept, because
+        closing clients adds events (pools that close, connections that end) of which no expectation speaks.
+        """
         return self._heard or {name: tuple(read()) for name, read in self.clients.items()}

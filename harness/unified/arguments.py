@@ -1,6 +1,10 @@
 """Arguments and options by name: required ones, optional ones, and the fields of common options.
 
 Unified Test Format: Executing an Operation, Common Options.
+
+An argument that a runner does not know is an error here and never ignored: a test with a mistyped option
+would pass without testing anything. The tables of `operations` are made of these signatures, lint and the
+schema for editors read the same mappings, so that all three refuse the same files.
 """
 
 from __future__ import annotations
@@ -15,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def signature(required: str = "", optional: str = "") -> dict[str, bool]:
-    """Return the arguments that two lists of words name."""
+    """Return the arguments that two lists of words name.
+
+    The two lists are texts because a table of two hundred operations stays readable that way. The value of
+    each name says whether it is required.
+    """
     return {**dict.fromkeys(required.split(), True), **dict.fromkeys(optional.split(), False)}
 
 
@@ -23,6 +31,8 @@ def check_names(field: str, value: Any, allowed: Mapping[str, bool]) -> None:
     """Check that a mapping has all required names, and only allowed ones. Raises `ScenarioError`."""
     if not isinstance(value, dict):
         raise ScenarioError(f"{field} must be a mapping")
+    # Unknown names before missing ones: a name with a typo is both, and only the first message says what was
+    # meant.
     for name in value:
         if name not in allowed:
             hint = did_you_mean(name, allowed, f"arguments: {', '.join(allowed) or 'none'}")
@@ -43,6 +53,8 @@ _TRANSACTION: Final = signature("", "maxCommitTimeMS readConcern readPreference 
 def check_options(options: Mapping[str, Any]) -> None:
     """Check the concerns and the read preference among arguments or options. Raises `ScenarioError`."""
     for name, allowed in _COMMON.items():
+        # An absent option is absent, not null: `readConcern: null` is refused like any other value that is no
+        # mapping.
         if name in options:
             check_names(name, options[name], allowed)
 

@@ -1,4 +1,14 @@
-"""From a checked document to frozen cases. What a file says twice (its own entities and data) is shared."""
+"""From a checked document to frozen cases. What a file says twice (its own entities and data) is shared.
+
+`build` may trust the shape of the document, because `schema.check` has seen it, with one exception: the
+arguments of operations are free in the format. Those that hold parts of a scenario (a callback's operations,
+an event to wait for) are checked here by `schema.check_part` when they are made, so that a mistake within a
+loop is found before the run like any other.
+
+Extended JSON is decoded here, once, so that all that comes later compares BSON values. Ids of cases are made
+here as well; expectations files and reports name cases by them, so that a change of `id_prefix` or
+`case_names` breaks every such file.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +47,9 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+# Dates without a zone, in UTC: as drivers give them by default, and comparable with each other.
 _EXTENDED_JSON: Final[json_util.JSONOptions] = json_util.JSONOptions(tz_aware=False, tzinfo=None)
+# Folders of the public repository between a specification and its files; they would be in every id.
 _WITHIN_SPECIFICATION: Final = frozenset({"tests", "unified"})
 ROOTS: Final = frozenset({"source", "spec_tests"})
 """The names of folders that hold one folder for each specification."""
@@ -68,6 +80,7 @@ def build(document: Marked) -> TestFile:
 def id_prefix(path: Path) -> str:
     """Return the folder of the specification and the stem of the file."""
     folders = path.resolve().parent.parts
+    # The last folder of that name counts: a checkout may lie below another one named `source`.
     roots = [index for index, name in enumerate(folders) if name in ROOTS]
     below = folders[roots[-1] + 1 :] if roots else folders[-1:]
     return "/".join([*(name for name in below if name not in _WITHIN_SPECIFICATION), path.stem])
@@ -81,7 +94,11 @@ def suite_of(path: Path) -> Path:
 
 
 def case_names(descriptions: Sequence[str]) -> list[str]:
-    """Return names that differ: an empty or repeated description gets the index of its case."""
+    """Return names that differ: an empty or repeated description gets the index of its case.
+
+    The index is added to all that share a description, also to the first. Such an id changes when cases
+    before it come or go; that of a case with a description of its own never does.
+    """
     repeated = {name for name in descriptions if not name.strip() or descriptions.count(name) > 1}
     return [
         f"{name} [{index}]".strip() if name in repeated else name for index, name in enumerate(descriptions)
@@ -272,6 +289,7 @@ def expected_event(item: Marked) -> ExpectedEvent:
     return ExpectedEvent(kind, decoded(item[kind]), item.location)
 
 
+# By the name of the argument, whatever the operation: the format gives these names one meaning.
 _PARTS: Final[Mapping[str, Callable[[Marked], Any]]] = {
     "callback": _listed("operation", operation),
     "operations": _listed("operation", _entity_operation),
@@ -302,6 +320,10 @@ def decoded(item: Marked) -> Any:
 
 
 def _decode(value: Any) -> Any:
+    """Return a plain value with BSON values in the place of Extended JSON, without changing it.
+
+    Members are decoded before their document, so `object_hook` meets what it would meet in a JSON parser.
+    """
     if isinstance(value, dict):
         members = {name: _decode(member) for name, member in value.items()}
         # A document of Extended JSON begins with a dollar. So do special operators, with two, and the query

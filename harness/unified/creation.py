@@ -1,6 +1,15 @@
 """Entities, made: from their documents in the file to the driver's objects.
 
 Unified Test Format: entity.
+
+One function a kind, in `_MAKERS`. Each looks up what the entity is made from, checks the options that the
+schema leaves open, has the adapter make the driver's object, and stores both under the name in the file. The
+runner calls `create_entity` for the file's own entities in their order, and `createEntities` calls it in the
+middle of a case, where nothing was validated before.
+
+A client takes most of it: its connection string is the deployment's with the entity's `uriOptions` on top, it
+is asked to collect more events than the scenario observes (the runner counts some, reports show others), and
+it may have to fill its pools before the case goes on.
 """
 
 from __future__ import annotations
@@ -105,6 +114,11 @@ def _with_credentials(options: Mapping[str, Any] | None) -> Mapping[str, Any] | 
 
 
 def _client_uri(context: Context, multiple: bool | None, options: Mapping[str, Any]) -> str:  # noqa: FBT001  # useMultipleMongoses: true, false or absent
+    """Return the connection string of a client entity.
+
+    The entity's own options win over those of the deployment, and over the short heartbeat of cases with fail
+    points.
+    """
     sets_fail_points = any(
         operation.name in FAIL_POINT_SETTERS for operation in nested(context.case.operations)
     )
@@ -125,6 +139,7 @@ def _deployment_uri(deployment: Deployment, multiple: bool | None) -> str:  # no
     if multiple is None:
         # Absent, it leaves the number to the runner. With one mongos, a fail point is hit where it was set.
         multiple = topology is Topology.LOAD_BALANCED
+    # true asks for two seeds. With one, a case about the choice between mongos would pass without a choice.
     if multiple and topology is not Topology.LOAD_BALANCED and host_count(deployment.uri_multi) == 1:
         raise CaseSkippedError("useMultipleMongoses needs a deployment with two mongos")
     return deployment.uri_multi if multiple else deployment.uri
@@ -134,6 +149,7 @@ async def _await_min_pool_size(
     context: Context, client: ClientEntity, spec: EntitySpec, *, servers: int
 ) -> None:
     """Wait until every pool has its `minPoolSize`, then forget what was observed so far."""
+    # Events of all pools are counted together: which pool a driver fills first is its own matter.
     wanted = (_option(spec.body.get("uriOptions", {}), "minPoolSize") or 0) * servers
     timeout_ms = spec.body["awaitMinPoolSizeMS"]
 
@@ -145,6 +161,7 @@ async def _await_min_pool_size(
             f"client {spec.id!r} did not have {wanted} connections after {timeout_ms} ms",
             location=spec.location,
         )
+    # awaitMinPoolSizeMS: what filling the pools took is no part of the events that a scenario expects.
     client.skipped = len(client.read())
 
 
@@ -160,6 +177,8 @@ def _below_database(kind: EntityKind) -> Callable[[Context, EntitySpec], Awaitab
         parent = context.entities.get(EntityKind.DATABASE, _name_in(spec, "database"))
         client = context.entities.find(spec.body["database"]).client
         check_options(spec.body.get(f"{kind.value}Options", {}))
+        # The name of the client travels along, so that an operation on a collection is known to be its
+        # client's.
         handle = await context.adapter.create(kind, parent, spec.body)
         context.entities.add(kind, spec.id, handle, client=client)
 
@@ -174,6 +193,7 @@ async def _session(context: Context, spec: EntitySpec) -> None:
         options["snapshotTime"] = context.entities.document(options["snapshotTime"])
     body = {**spec.body, "sessionOptions": options}
     handle = await context.adapter.create(EntityKind.SESSION, client.handle, body)
+    # The lsid is read now: a driver may not tell it any more when the session has ended.
     state = await context.adapter.session_state(handle)
     if context.cluster_time is not None:
         # Or a transaction on a mongos could begin at a time when the collections were not there yet.
@@ -187,6 +207,10 @@ async def _thread(context: Context, spec: EntitySpec) -> None:
 
 
 async def _client_encryption(context: Context, spec: EntitySpec) -> None:
+    """Make a ClientEncryption.
+
+    It belongs to the client of its key vault: by that client's name its commands are told apart.
+    """
     options = spec.body["clientEncryptionOpts"]
     client = context.entities.client(options["keyVaultClient"])
     body = {**spec.body, "clientEncryptionOpts": _with_credentials(options)}

@@ -2,6 +2,11 @@
 
 Unified Test Format: Entity Map. Names are written once and read by kind; what belongs to a driver is an
 opaque handle, what belongs to the scenario is a document or a thread of ours.
+
+The map is the memory of one case and dies with it. `creation` fills it from the file and `createEntities`,
+operations add results that are saved, loops their counts. Reading is by name and kind: an entity of another
+kind than an operation needs is an error that names both, before the driver sees it. Nothing is ever removed:
+`_undo` of the runner closes what is here, also what the scenario has closed already.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
     from harness.adapters.base import Event, Handle
 
+# A result of any other type is a driver's object, with which nothing in a scenario could be compared.
 BSON_TYPES: Final = (
     dict,
     list,
@@ -56,6 +62,9 @@ class ClientEntity:
     """A client, and which of the events that its adapter collected the scenario wants to see.
 
     Events before `skipped` were dropped because the client was still filling its pools.
+
+    `read` returns all events since the client was made, each time anew. Filtering them is `observation`'s
+    part, since reports and oracles want those that the scenario ignores as well.
     """
 
     handle: Handle
@@ -91,6 +100,7 @@ class ThreadEntity:
 
     @staticmethod
     async def _after(previous: asyncio.Task[None] | None, work: Callable[[], Awaitable[None]]) -> None:
+        # Raises what the previous one raised: the rest of a thread makes no sense after a failure.
         if previous is not None:
             await previous
         await work()
@@ -102,7 +112,7 @@ class ThreadEntity:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the thread, if something did and nobody has waited for it yet."""
+        """The exception that ended the thread, if there is one and nobody has waited for it yet."""
         if self.last is None or not self.last.done() or self.last.cancelled():
             return None
         return self.last.exception()
@@ -110,6 +120,8 @@ class ThreadEntity:
     async def join(self) -> None:
         """Wait for all that was started; raises what it raised."""
         if self.last is not None:
+            # Forgotten before it is awaited: a failure that was raised here is not raised again at the end of
+            # the case.
             last, self.last = self.last, None
             await last
 
@@ -144,7 +156,10 @@ class EntityMap:
         self.add(EntityKind.DOCUMENT, name, value)
 
     def replace_document(self, name: str, value: Any) -> None:
-        """Store another value under the name of a document."""
+        """Store another value under the name of a document.
+
+        Only loops do this, with counters of their own; a name in a scenario is written once.
+        """
         assert self.find(name).kind is EntityKind.DOCUMENT
         self._entities[name] = Entity(EntityKind.DOCUMENT, name, value)
 
@@ -203,4 +218,5 @@ class EntityMap:
 
     def of(self, *kinds: EntityKind) -> Iterator[Entity]:
         """Iterate over entities of some kinds, oldest first."""
+        # A copy: closing and ending entities may add others, and threads run meanwhile.
         return (entity for entity in tuple(self._entities.values()) if entity.kind in kinds)

@@ -3,6 +3,11 @@
 ScenarioError             the file, or what it asks for, is not a valid scenario
 ├── EntityError           an entity is missing, taken, or of another kind
 └── SeveralMistakesError  the first of several mistakes of a file
+
+The two kinds must never be mixed: a driver that does wrong makes a case FAILED, a scenario that is wrong
+makes it an ERROR, which says nothing about the driver. `location` and `fix` travel with an error from the
+place that knows them; who catches one on the way adds a location only where there is none
+(`DocumentError.at`).
 """
 
 from __future__ import annotations
@@ -24,7 +29,10 @@ class EntityError(ScenarioError):
 
 
 class SeveralMistakesError(ScenarioError):
-    """The first mistake of a file, which a run tells, and the `others`, which a lint tells with it."""
+    """The first mistake of a file, which a run tells, and the `others`, which a lint tells with it.
+
+    It is an error like any other for whoever shows only the first, so that no caller has to know of the rest.
+    """
 
     others: tuple[ScenarioError, ...] = ()
 

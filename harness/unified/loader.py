@@ -1,4 +1,10 @@
-"""Scenario files in: YAML or JSON text to checked, frozen cases that know their lines."""
+"""Scenario files in: YAML or JSON text to checked, frozen cases that know their lines.
+
+`load` is the way of a run: the first mistake ends it. Lint and the editor tools call `read…` and ask
+`schema.mistakes` themselves, because they want all mistakes, the anchors and the text. Reading stands below,
+in `mongowire.documents`, for the scenarios of servers have the same YAML; only the class of the error is
+changed here, so that a caller has one class to catch for whatever is wrong with a file.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Unified Test Format: loop. The format's loops end when an outer program says so; here a count and a time say
 so too, because a run of scenarios has an end.
+
+One `Loops` serves all cases that a process runs: the interrupt that ends the loop under way ends those of
+later cases as well, since nobody can ask for each. The two bounds are checked between iterations only; an
+operation within is never cancelled, for what it had done would be unknown.
 """
 
 from __future__ import annotations
@@ -10,13 +14,15 @@ from dataclasses import dataclass
 
 from harness.unified.model import Case, nested
 
+# Enough to show what repetition shows, and short enough for a run without a terminal; options of the command
+# change both.
 ITERATIONS = 100
 SECONDS = 10.0
 
 
 @dataclass(slots=True)
 class Loops:
-    """What bounds the loops of all cases of a run: whatever comes first ends each.
+    """The bounds of the loops of all cases of a run: whatever comes first ends each.
 
     `seconds` are of the clock that a case runs on. Once the end was asked for, no iteration begins any more.
     """

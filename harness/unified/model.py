@@ -2,6 +2,10 @@
 
 Unified Test Format: Test Format. Names are the format's own, in snake case. Documents stay plain mappings
 with Extended JSON already decoded.
+
+`build` makes these values and nothing changes them afterwards: cases are shared between runs and worker
+processes, and a case that fails is run again from the same value. Every part has a `Location`, because a
+failure is reported at the line of the expectation that does not hold, not at the line of its file.
 """
 
 from __future__ import annotations
@@ -34,7 +38,10 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One `runOnRequirement`: every field that is present must hold."""
+    """One `runOnRequirement`: every field that is present must hold.
+
+    A file and a case may list several; one that holds is enough for each list (`requirements`).
+    """
 
     min_server_version: str | None = None
     max_server_version: str | None = None
@@ -63,6 +70,7 @@ class CollectionData:
     database_name: str
     collection_name: str
     documents: tuple[Mapping[str, Any], ...]
+    # None and an empty mapping differ: only with options, or without documents, is `create` sent (`state`).
     create_options: Mapping[str, Any] | None
     location: Location
 
@@ -82,6 +90,7 @@ class ExpectedError:
     response: Mapping[str, Any] | None = None
     write_errors: Mapping[str, Any] | None = None
     write_concern_errors: tuple[Mapping[str, Any], ...] | None = None
+    # null is a value that a partial result may have; UNSET says that the file asserts none.
     result: Any = UNSET
 
 
@@ -100,7 +109,12 @@ class Operation:
 
 
 def nested(operations: Iterable[object]) -> Iterator[Operation]:
-    """Yield operations in their order, each before those that its arguments hold (`callback`, `loop` …)."""
+    """Yield operations in their order, each before those that its arguments hold (`callback`, `loop` …).
+
+    The yielded order is that of the file, so whoever looks for the first operation of some kind finds the one
+    that runs first. Requirements and undoing ask this and not `Case.operations`: a fail point or a
+    transaction may stand in a callback, in a loop or on a thread.
+    """
     for operation in operations:
         if isinstance(operation, Operation):
             yield operation
@@ -171,7 +185,12 @@ class ExpectedSpans:
 
 
 class Flaw(NamedTuple):
-    """What makes a case unusable, and where it stands; `complaint` says so to somebody who sees no case."""
+    """A mistake that makes a case unusable, with its place; `complaint` tells it to who sees no case.
+
+    A flaw is found by lint, before the run, and is certain: an operation that does not exist, a name that
+    leads nowhere. It fails its own case alone, since the format leaves such mistakes to the test that makes
+    them.
+    """
 
     message: str
     location: Location

@@ -1,6 +1,12 @@
 """The events of a client that a scenario sees.
 
 Unified Test Format: Executing a Test. Command monitoring: Security (which commands are sensitive).
+
+Adapters deliver one list of events a client, with log messages and spans among them; these functions pick
+from it, and none changes it. `observed`, `logged` and `traced` are read twice: while a case runs, by
+operations that wait for events or count them, and at its end, when the runner freezes them. `skipped` cuts
+off all three alike. `EventList` does not ask for it: what the format stores is everything of the kinds that
+were named.
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ ALWAYS: Final = frozenset({CHECKED_OUT, CHECKED_IN, READY})
 
 _REPORTED: Final = {Feature.COMMAND_EVENTS: COMMAND_EVENTS, Feature.POOL_EVENTS: POOL_EVENTS}
 
+# In lower case, since the name of a command is compared without its case.
 SENSITIVE: Final = frozenset(
     {
         "authenticate",
@@ -96,6 +103,7 @@ def _hidden(event: Event, client: ClientEntity, secret: frozenset[object]) -> bo
     if event.kind not in COMMAND_EVENTS:
         return False
     name = event.fields.get("commandName", "")
+    # Before the question of secrets: an ignored command stays ignored with observeSensitiveCommands.
     if name in client.ignored_commands:
         return True
     if client.observe_sensitive:
@@ -104,7 +112,10 @@ def _hidden(event: Event, client: ClientEntity, secret: frozenset[object]) -> bo
 
 
 def checked_out(client: ClientEntity) -> int:
-    """Return how many connections are checked out of the client's pools now."""
+    """Return how many connections are checked out of the client's pools now.
+
+    Counted over all events, skipped ones included: a connection that was checked out before is out still.
+    """
     kinds = [event.kind for event in client.read()]
     return kinds.count(CHECKED_OUT) - kinds.count(CHECKED_IN)
 
@@ -133,6 +144,7 @@ class EventList:
 
     def documents(self) -> list[dict[str, Any]]:
         """Return each event as a document: its fields, its `name`, and when it was observed."""
+        # Events have instants of a clock that starts anywhere; the format asks for seconds since the epoch.
         epoch = self.clock.utc() - self.clock.now()
         return [
             {

@@ -1,4 +1,9 @@
-"""The outcome of a case: a value that reports, exit codes and expectations files are made of."""
+"""The outcome of a case: a value that reports, exit codes and expectations files are made of.
+
+The exceptions are how a part of a case ends it; they are turned into a `CaseOutcome` in one place
+(`runner._judged`) and never leave the runner. FAILED is the driver's, ERROR the scenario's or the harness's:
+exit codes differ, and only FAILED is worth a second run on a busy machine.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """How a case ended."""
+    """The ends of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -29,7 +34,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """How a case ended, and all that explains it.
+    """The end of a case, and all that explains it.
 
     `reason` is one sentence, empty when the case passed. `location` is the line of the operation or event
     concerned. `events` holds what each client entity observed, oldest first; `error` what the driver said.
@@ -48,7 +53,7 @@ class CaseOutcome:
 
 
 class CaseFailedError(Exception):
-    """The driver did something else than expected. Ends a case; the runner makes an `CaseOutcome` of it."""
+    """The driver did something else than expected. Ends a case; the runner makes a `CaseOutcome` of it."""
 
     def __init__(
         self,

@@ -1,6 +1,10 @@
 """Placeholders of values that a file cannot know: credentials, and the rest of the environment's.
 
 Unified Test Format: $$placeholder.
+
+Credentials must never stand in a file that is committed, and a run without them must not send the placeholder
+to a server as a document. So there are two doors: `replaced` for the two options of the format that may have
+one, and `refuse_placeholders` for all that is sent.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ PREFIX: Final = "PUSHBACKD_"
 """What the names of the environment variables begin with from which values come."""
 
 _KEY: Final = "$$placeholder"
+# Cuts camel case into words: KMSProvider is KMS and Provider, aws:name1 is aws and name1. A row of capitals
+# ends before the capital that begins the next word.
 _WORD = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
 
 

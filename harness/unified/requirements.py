@@ -1,6 +1,13 @@
-"""May a case run here? A reason that names the requirement, or None.
+"""Requirements of a case: whether it may run on a deployment with a driver, and if not, the reason.
 
-Unified Test Format: runOnRequirement.
+Unified Test Format: runOnRequirement. Everything is decided from facts that are at hand before a run
+(`KnownServers` where servers have not even been started), so that a skipped case costs nothing and touches
+nothing. Each test returns the first thing that does not hold as a sentence with both what is needed and what
+is here, or None. The reason stands in reports and is all that a reader gets; two alternatives that fail are
+joined by "or".
+
+A driver that lacks a feature is a reason too. It is looked for in what the case asks of it: entities,
+options, observed events. Features that single operations need are known only when their entity is (`runner`).
 """
 
 from __future__ import annotations
@@ -48,7 +55,11 @@ def skip_reason(
 def unmet_reason(
     requirements: Sequence[Requirement], deployment: Servers, features: frozenset[Feature] = frozenset()
 ) -> str | None:
-    """Return why none of the alternatives holds, or None when one does or none is asked for."""
+    """Return why none of the alternatives holds, or None when one does or none is asked for.
+
+    The order of `_TESTS` decides which reason is told where several hold: kind of deployment before version
+    before parameters, as the most telling one.
+    """
     reasons: list[str] = []
     for requirement in requirements:
         failed = filter(None, (test(requirement, deployment) for test in _TESTS))
@@ -98,6 +109,7 @@ def _not_run_on(case: Case, deployment: Servers, features: frozenset[Feature], e
 def version_of(text: str) -> tuple[int, int, int]:
     """Unified Test Format: Version String. Return three numbers; what is missing is zero."""
     numbers = [int(part) for part in text.partition("-")[0].split(".")[:3]]
+    # A pre-release such as 8.0.0-rc1 counts as its release.
     major, minor, patch = (*numbers, 0, 0)[:3]
     return major, minor, patch
 
@@ -150,6 +162,7 @@ def _auth(requirement: Requirement, deployment: Servers) -> str | None:
 
 
 def _serverless(requirement: Requirement, _deployment: Servers) -> str | None:
+    # `forbid` and `allow` always hold: no deployment is taken for serverless.
     return "needs a serverless instance" if requirement.serverless == "require" else None
 
 
@@ -166,6 +179,7 @@ def _server_parameters(requirement: Requirement, deployment: Servers) -> str | N
 
 def _auth_mechanism(requirement: Requirement, deployment: Servers) -> str | None:
     wanted = requirement.auth_mechanism
+    # Absent where getParameter is refused; then no mechanism is known to be offered, and the case is skipped.
     offered = deployment.parameters.get("authenticationMechanisms", ())
     if wanted is None or wanted.lower() in (name.lower() for name in offered):
         return None
@@ -186,6 +200,7 @@ def _csfle(requirement: Requirement, deployment: Servers, features: frozenset[Fe
     if not supported:
         return "needs client-side encryption (csfle)"
     if isinstance(wanted, dict):
+        # Skipped and not run on a guess: a library that is too old fails in ways that look like the driver's.
         version = wanted["minLibmongocryptVersion"]
         return f"needs libmongocrypt {version} or newer, and adapters do not say which they have"
     return None
@@ -213,6 +228,8 @@ def _asked(case: Case) -> Iterator[tuple[Feature, str]]:
     created = (
         spec
         for operation in nested(case.operations)
+        # Entities that are made within a case ask for features as those of the file do, but only on the
+        # runner.
         if operation.name == "createEntities" and operation.object == EntityKind.TEST_RUNNER.value
         for spec in operation.arguments.get("entities", ())
     )

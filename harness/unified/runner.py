@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", "ExpectedEvents", "ExpectedLogs", "ExpectedSpans")
 
+# Seconds. Log messages that have not come by then are missing; a case that expects too many waits so long.
 _PATIENCE: Final = 0.25
 
 
@@ -111,13 +112,18 @@ async def run_case(
     try:
         outcome = await _judged(_perform(context, witness), case)
         if outcome.status is Status.FAILED and (skipped := skipped_on_thread(context)):
+            # What a thread could not do explains why an event or a result did not come: the driver is not to
+            # blame.
             outcome = CaseOutcome(Status.SKIPPED, str(skipped), location=case.location)
         _freeze_events(context)  # of a case that failed before it came so far: undoing adds events of its own
+        # Before undoing: lists of events would grow by those of closing clients.
         values = context.entities.documents()
     finally:
+        # Also for a cancellation, since explanations read account and record of interrupted cases.
         context.account.end(deployment.clock.now())
         server_side.end(context)
         undone = await _judged(_undo(context), case)
+    # A failure of the case tells more than one of its undoing, which often follows from it.
     final = outcome if outcome.status is not Status.PASSED else undone
     return replace(
         final,
@@ -156,6 +162,8 @@ async def _perform(context: Context, witness: Witness | None) -> None:
     ):  # what is wrong with this case alone must not keep the others of its file from running
         raise ScenarioError(flaw.message, location=flaw.location)
     await set_up(context)
+    # After the data are in place and before any client is made: the connections of the record are the case's
+    # own, and metrics count what its operations did.
     await server_side.begin(context)
     context.account.began = context.deployment.clock.now()
     for spec in context.case.entities:
@@ -217,6 +225,8 @@ def _check(
     for expected in expectations:
         context.entities.client(expected.client)  # raises where there is no such client
         found = match_all(expected, seen[expected.client], entities=context.entities)
+        # The alignment costs the product of both lengths, so it is made for failures, and for readers who
+        # ask.
         if compare is not None and (found is not None or context.account.compares):
             context.comparisons.append(compare(expected, seen[expected.client], context.entities))
         if found is not None:
@@ -290,6 +300,7 @@ async def _execute(context: Context, operation: Operation, *, propagate: bool) -
     needed = set(spec.requires)
     if TIMEOUT_ARGUMENTS & operation.arguments.keys():
         needed.add(Feature.TIMEOUT_MS)
+    # In the order of the enumeration, so that the reason of a skip does not change from run to run.
     for feature in Feature:
         if feature in needed and feature not in context.adapter.features:
             raise CaseSkippedError(f"{operation.name} needs a driver with {feature.name}: {feature.value}")
@@ -322,6 +333,10 @@ def _invocation(context: Context, operation: Operation, entity: Entity | None) -
 
 
 def _fresh(value: Any) -> Any:
+    """Return a value of which a driver may change every document and list.
+
+    The model is shared between runs: a driver that adds `_id` to a document must not add it to the file's.
+    """
     if isinstance(value, dict):
         return {name: _fresh(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -330,6 +345,11 @@ def _fresh(value: Any) -> Any:
 
 
 def _judge_error(context: Context, operation: Operation, report: ErrorReport) -> None:
+    """Compare the error of an operation with `expectError`. Raises `CaseFailedError`.
+
+    A client's bulk write keeps its errors by index and asserts them by `writeErrors`, so the messages of
+    those inside do not count for `errorContains`.
+    """
     if operation.ignore_result_and_error:
         return
     expected = operation.expect_error
@@ -347,6 +367,10 @@ def _judge_error(context: Context, operation: Operation, report: ErrorReport) ->
 
 
 def _judge_result(context: Context, operation: Operation, spec: OperationSpec, result: Any) -> None:
+    """Compare the result of an operation with `expectResult`. Raises `CaseFailedError`.
+
+    Without `expectResult` any result will do, also one of an unexpected type.
+    """
     if operation.expect_error is not None:
         raise CaseFailedError(f"{operation.name} succeeded, an error was expected")
     if operation.expect_result is UNSET:
@@ -363,9 +387,11 @@ def _keep(
     """Save the result under the name that the scenario gives it; what holds a cursor is closed at the end."""
     name = operation.save_result_as_entity
     if name is None:
+        # A cursor that nobody has a name for would otherwise stay open on the server until it times out.
         if spec.creates in CURSORS and result is not None:
             context.unsaved.append((spec.creates, result))
     elif spec.creates is not None:
+        # An entity without a client of its own is the client.
         owner = (entity.client or entity.id) if entity else ""
         context.entities.add(spec.creates, name, result, client=owner)
     elif result is None:

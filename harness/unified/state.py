@@ -36,7 +36,9 @@ async def set_up(context: Context) -> None:
         try:
             name, database = data.collection_name, data.database_name
             refuse_placeholders([data.create_options, *data.documents])
+            # Dropped even where `create` follows: the collection of an earlier case may have other options.
             await _admin(context, database, {"drop": name, **_MAJORITY}, tolerated=(_NAMESPACE_NOT_FOUND,))
+            # An insert creates a collection by itself; without documents nothing would.
             if data.create_options is not None or not data.documents:
                 await _admin(context, database, {"create": name, **(data.create_options or {}), **_MAJORITY})
             if data.documents:
@@ -63,7 +65,11 @@ async def set_up(context: Context) -> None:
 async def _admin(
     context: Context, database: str, command: Mapping[str, Any], *, tolerated: Sequence[int] = ()
 ) -> Mapping[str, Any]:
-    """Run a command that prepares or reads a state. Raises `ScenarioError` when the server refuses it."""
+    """Run a command that prepares or reads a state. Raises `ScenarioError` when the server refuses it.
+
+    An error inside `writeErrors` counts like that of the whole command; a write concern error does not, for
+    the data are there.
+    """
     reply = await context.deployment.admin(database, command)
     errors = reply.get("writeErrors") or ([] if reply.get("ok") else [reply])
     if errors and errors[0].get("code") not in tolerated:
@@ -110,6 +116,7 @@ async def disable_fail_points(context: Context) -> None:
     Of servers that end with the case it is only the one from which the outcome is read.
     """
     names = list(dict.fromkeys(context.fail_points))
+    # Cleared first: undoing calls this a second time, which then costs no command.
     context.fail_points.clear()
     deployment = context.deployment
     addresses = (None,) if deployment.ends_with_case else deployment.addresses
@@ -120,12 +127,16 @@ async def disable_fail_points(context: Context) -> None:
 
 
 async def end_transactions(context: Context) -> None:
-    """Terminating Open Transactions."""
+    """Terminating Open Transactions.
+
+    Only for servers that outlive the case; the runner asks before.
+    """
     await kill_all_sessions(context.deployment)
 
 
 async def kill_all_sessions(deployment: Deployment) -> None:
     """End what sessions have open, on the primary or on each mongos. Raises `ScenarioError`."""
+    # Terminating Open Transactions: every mongos of a cluster is asked. Elsewhere only the primary has any.
     addresses = deployment.addresses if deployment.topology.has_mongos else (None,)
     for address in addresses:
         reply = await deployment.admin("admin", {"killAllSessions": []}, address=address)

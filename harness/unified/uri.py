@@ -2,6 +2,11 @@
 
 Unified Test Format: entity (uriOptions). Every driver reads a connection string, so no adapter has to know
 how its driver spells an option.
+
+Nothing is validated or normalised here: what a user wrote must reach the driver as it is, since refusing it
+is the driver's part, and may be what a scenario is about. So hosts may be anything between the commas, and an
+option that nobody knows passes through. Only the few options that the harness itself sets are compared, by
+lower-case name and alias.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _SCHEME: Final = re.compile(r"[a-z+]+://")
+# The only name of old that the harness replaces: two spellings in one string would contradict each other.
 _ALIASES: Final = {"ssl": "tls"}
 _SECRET: Final = "***"  # noqa: S105 - what stands for a password
 
@@ -39,6 +45,8 @@ class ConnectionString:
         """Take a connection string apart; whether it is valid is for drivers to say."""
         found = _SCHEME.match(text)
         scheme = found[0] if found else ""
+        # From the outside in: what is left at last is the authority, in which the last `@` ends the
+        # credentials, so that one that a user forgot to encode does not cut a password in two.
         rest, _, query = text.removeprefix(scheme).partition("?")
         authority, _, database = rest.partition("/")
         credentials, _, hosts = authority.rpartition("@")
@@ -70,7 +78,11 @@ class ConnectionString:
         return self.keeping(lambda name: name not in unwanted)
 
     def having(self, options: Iterable[tuple[str, str]]) -> ConnectionString:
-        """Return the string with options (their values encoded) in place of those of the same name."""
+        """Return the string with options (their values encoded) in place of those of the same name.
+
+        Every earlier value of a name goes, also under its alias; what is added stands last. Two values of one
+        name are left only where `options` itself has them, as tag sets do.
+        """
         added = tuple(options)
         kept = self.without(*(name for name, _ in added))
         return replace(kept, options=(*kept.options, *added))
@@ -91,6 +103,10 @@ def _canonical(name: str) -> str:
 
 
 def _is_secret(name: str) -> bool:
+    """Return whether an option may hold what nobody is to read in a report.
+
+    The properties of a mechanism count whole: a session token of AWS is among them.
+    """
     return "password" in name.lower() or name.lower() == "authmechanismproperties"
 
 
@@ -102,6 +118,8 @@ def with_options(uri: str, options: Mapping[str, Any]) -> str:
     """
     string = ConnectionString.of(uri)
     if any(name.lower() == "directconnection" and value is True for name, value in options.items()):
+        # Drivers refuse directConnection with several seeds, and a direct client of one member must not be
+        # kept away by the name of its set.
         string = string.at(string.hosts[0]).without("replicaSet")
     return str(string.having((name, text) for name, value in options.items() for text in _texts(name, value)))
 
@@ -113,6 +131,8 @@ def host_count(uri: str) -> int:
 
 def _texts(name: str, value: Any) -> Iterator[str]:
     """Yield the texts of an option: a list of tag sets is several options of one name."""
+    # Connection String: repeated keys. Tag sets are an ordered list of fallbacks, which no separator within
+    # one value can express.
     if isinstance(value, list) and name.lower() == "readpreferencetags":
         yield from (quote(str(item), safe=":,") for item in value)
     elif isinstance(value, list):

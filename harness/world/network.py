@@ -30,7 +30,7 @@ _LOOPBACK = {"127.0.0.1": "localhost", "::1": "localhost"}
 
 
 class _PacketMark(Enum):
-    """What travels besides bytes."""
+    """Signs that travel besides bytes."""
 
     END_OF_FILE = "end of file"
     RESET = "reset"

@@ -73,7 +73,7 @@ class Late:
 
     @property
     def site(self) -> tuple[object, ...]:
-        """What is disturbed, whatever the delay."""
+        """The place that is disturbed, whatever the delay."""
         return (self.way, self.server, self.connection, self.packet)
 
     def smaller(self) -> Iterator[Late]:
@@ -103,7 +103,7 @@ class Start:
 
     @property
     def site(self) -> tuple[object, ...]:
-        """What is disturbed, whatever the delay."""
+        """The place that is disturbed, whatever the delay."""
         return ("start", self.number)
 
     def smaller(self) -> Iterator[Start]:
@@ -126,7 +126,7 @@ class Seeds:
 
     @property
     def site(self) -> tuple[object, ...]:
-        """What is disturbed."""
+        """The place that is disturbed."""
         return ("seeds",)
 
     def smaller(self) -> Iterator[Seeds]:

@@ -1,4 +1,17 @@
-"""The conditions of a filter, and the intervals of an index's field in which what they match must lie."""
+"""The conditions of a filter, and the intervals of an index's field in which what they match must lie.
+
+A filter is taken apart into clauses (`conjuncts`): one path, one operator, one value. A clause has intervals
+(`intervals`), in the order of `types.order` whatever the direction of the index; `ranges` turns them into
+ranges of whole keys, where a descending field is turned around.
+
+Intervals may be too wide, and never too narrow: a document outside is not looked at again. What they let in
+and should not is left to ask, of the key or of the document (`fit`). None means that a clause gives no
+bounds; an empty list, that nothing can match. For `explain`, each interval carries the values of its ends.
+
+A comparison keeps to the type of its value, as a server's type bracketing has it: `{$gt: 5}` ends with the
+last number. A part of a key is a tuple that begins with the rank of the type, so `(rank,)` stands below all
+values of a type, and `(rank + 1,)` above them.
+"""
 
 from __future__ import annotations
 
@@ -121,6 +134,7 @@ def conjuncts(*filters: Mapping[str, Any]) -> Iterator[Clause | dict[str, Any]]:
         for path, condition in each.items():
             if path == "$and" and isinstance(condition, list):
                 yield from conjuncts(*(item for item in condition if isinstance(item, dict)))
+            # A server rewrites `{$or: [{a: 1}, {a: 2}]}` to `$in` before it plans, and shows it so.
             elif path == "$or" and (one := _one_of(condition)) is not None:
                 yield one
             elif path.startswith("$"):
@@ -148,6 +162,7 @@ def _one_of(branches: Any) -> Clause | None:
 
 def _operators(path: str, condition: Mapping[str, Any]) -> Iterator[Clause]:
     for name, value in condition.items():
+        # `$options` belongs to the `$regex` beside it; the two are one clause.
         if name == "$regex" and isinstance(value, str | Regex):
             pattern, flags = (value, "") if isinstance(value, str) else (value.pattern, value.flags)
             yield Clause(path, name, Regex(pattern, condition.get("$options", flags)))
@@ -183,6 +198,7 @@ def fit(clause: Clause, *, multikey: bool) -> Fit:
     negated = _negated(clause)
     if negated is not None:
         return Fit.DOCUMENT if multikey else fit(negated, multikey=False)
+    # A key tells neither null from what is missing, nor the array of which its value is an element.
     exact = name in {"$eq", *_RANGES} and type(value) in SCALARS and not _is_nan(value)
     return Fit.EXACT if exact else Fit.DOCUMENT
 
@@ -239,6 +255,7 @@ def intervals(clause: Clause, fold: Fold | None, *, strings: bool) -> list[Inter
     negated = _negated(clause)
     if negated is not None:
         regexes = negated.name == "$in" and any(isinstance(each, _REGEX) for each in negated.value)
+        # The complement of bounds that are too wide is too narrow: only what is exact may be turned around.
         by_position = any(part.isdigit() for part in split(clause.path))
         inside = None if regexes or by_position else intervals(negated, fold, strings=strings)
         return _complement(inside) if inside else None
@@ -249,6 +266,7 @@ def intervals(clause: Clause, fold: Fold | None, *, strings: bool) -> list[Inter
         return _of_one(clause.path, clause.value, fold, strings=strings, literal=clause.name == "$eq")
     if clause.name not in _RANGES or not _is_usable(clause.value, strings=strings):
         return None
+    # `{$gte: null}` matches what is missing, and `{$gte: NaN}` NaN alone: no range of keys says that.
     if clause.value is None or _is_nan(clause.value):
         return None
     return [_range(clause.name, clause.value, fold)]
@@ -293,6 +311,7 @@ def _union(found: Sequence[Interval]) -> list[Interval]:
 
 def _complement(inside: Sequence[Interval]) -> list[Interval]:
     """Return all that lies between some intervals, which come in order and apart."""
+    # The end of each interval is the begin of the next gap, from below all values to above all.
     edges: list[tuple[Any, bool, Any]] = [(_LEAST_KEY, True, End("MinKey"))]
     outside = []
     for each in inside:
@@ -332,6 +351,7 @@ def _range(name: str, value: Any, fold: Fold | None) -> Interval:
     part, rank_of = order(value, fold), rank(value)
     kind = "number" if is_number(value) else type_name(value)
     if name in {"$gt", "$gte"}:
+        # The end of all strings is the first object, which is none of them: `["a", {})` in `explain`.
         closed = kind != "string"
         end = End(_GREATEST.get(kind, "MaxKey"))
         return Interval(part, (rank_of + 1,), name == "$gte", closed, (value, end))
@@ -346,6 +366,7 @@ def implied(wanted: Clause, known: Sequence[Clause]) -> bool:
 def _implies(clause: Clause, wanted: Clause) -> bool:
     if clause.name == wanted.name and equal(clause.value, wanted.value):
         return True
+    # A value that is known is asked itself, as the only field of a document.
     if is_pin(clause):
         document: dict[str, Any] = {}
         assign(document, split(clause.path), clause.value)
@@ -391,6 +412,8 @@ def ranges(
         yield prefix, (*prefix, TOP)
         return
     down = signs[position] < 0
+    # A prefix `p` stands before all keys that begin with it, and `(*p, TOP)` behind them: so ends that are
+    # left out or included are both plain comparisons of tuples.
     for each in reversed(allowed) if down else allowed:
         low: Any = Descending(each.high) if down else each.low
         high: Any = Descending(each.low) if down else each.high
@@ -437,6 +460,7 @@ class Prefix(NamedTuple):
 def prefix_of(regex: Any) -> Prefix:
     """Return with what each match of an expression begins."""
     pattern: str = regex.pattern
+    # An alternative may have another beginning, and so may a match in a later line, or in another case.
     anchor = next((each for each in ("^", r"\A") if pattern.startswith(each)), None)
     if anchor is None or regex.flags & ~_ANCHORED_FLAGS or "|" in pattern:
         return Prefix("", alone=False)

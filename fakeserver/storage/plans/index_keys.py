@@ -1,4 +1,13 @@
-"""The keys that a document has in an index."""
+"""The keys that a document has in an index.
+
+A key is a tuple with a part for each field of the index, `rows.part_of` of its value, wrapped in `Descending`
+where the field descends: so an index is a sorted list, and a compound one needs no comparison of its own. A
+document has a key for each row of its values (`values.rows`); an array on the way makes the index multikey.
+
+Which documents an index leaves out is decided here as well: sparse ones (no field of the index is there) and
+partial ones (`partialFilterExpression` does not match). Text, geographic, hashed and wildcard indexes get one
+and the same key for all documents that they hold, for they are never read in order.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +54,7 @@ def holds_path(key: Mapping[str, Any], projection: Mapping[str, Any] | None, pat
     root = next(name for name in key if name.split(".")[-1] == "$**")[: -len("$**")]
     if not f"{path}.".startswith(root):
         return False
+    # `_id` does not make a projection an inclusion: `{_id: 1, a: 0}` leaves out `a` and takes in `_id`.
     own = dict(projection or {})
     with_id = truthy(own.pop("_id", False))
     if path == "_id" or path.startswith("_id."):
@@ -67,6 +77,7 @@ def sign_of(direction: Any) -> int:
     """Return 1 or -1 for the direction of a field in an index, 0 for the name of another kind of index."""
     if type(direction) is str:
         return 0
+    # Clients send 1.0 or any other number: its sign counts, also that of a broken one, and 0 is no direction.
     number = whole(direction)
     return (1 if exact(direction) > 0 else -1) if number is None else (number > 0) - (number < 0)
 
@@ -98,6 +109,8 @@ class KeyMaker:
         partial: Mapping[str, Any] | None = spec.document.get("partialFilterExpression")
         self._covers = compile_filter(partial, Scope(self.fold)) if partial is not None else None
         self._ordered = ordered = is_ordered(spec)
+        # One field alone cannot have parallel arrays, nor without a number in its path be ambiguous: such an
+        # index, the most common one, has nothing to check at an insert.
         self.may_refuse = bool(self._hashed or self._beside) or (
             ordered and (len(spec.key) > 1 or any(part.isdigit() for path in self._paths for part in path))
         )
@@ -107,6 +120,7 @@ class KeyMaker:
         """Return whether the index's filter lets a document in."""
         if self._covers is None:
             return True
+        # Asked between the check of a write and its store, where a filter must not give way.
         with in_one_turn():
             return bool(self._covers(document))
 

@@ -3,6 +3,11 @@
 Bounds that make one range are read from its begin to its end. Others are held against each key: one that
 lies beyond them tells where the next key within may stand, and the scan goes on there. Keys beyond count as
 read, as a server counts them.
+
+This is a server's `IndexBoundsChecker`: with bounds on `a` and `b` of `{a: 1, b: 1}`, a scan of `a` from 1 to
+9 with `b` equal to 5 jumps from (1, 6) to (1, TOP) and from there to (2, 5), and reads a key or two for each
+value of `a`. `totalKeysExamined` in `explain` shows these jumps. Positions are found by bisection, so a scan
+costs a logarithm for each jump and nothing for keys that it passes over.
 """
 
 from __future__ import annotations
@@ -36,6 +41,7 @@ def positions(entries: Sequence[Entry], plan: Plan, count: Callable[[], None]) -
 
 def slices(entries: Sequence[Entry], plan: Plan) -> Iterator[tuple[int, int]]:
     """Yield where a plan's ranges of keys stand among an index's entries: from (included), to (excluded)."""
+    # An empty range may have its end before its begin, where two bounds contradict each other.
     for low, high in plan.ranges():
         begin = bisect_left(entries, low, key=_key_of)
         yield begin, max(begin, bisect_left(entries, high, key=_key_of))
@@ -52,6 +58,7 @@ class _Target(NamedTuple):
     behind: bool
 
     def position(self, entries: Sequence[Entry], *, backwards: bool) -> int:
+        # "Behind" is by the direction of the scan: backwards it is in front of all keys with these parts.
         key = (*self.parts, TOP) if self.behind != backwards else self.parts
         return bisect_left(entries, key, key=_key_of) - backwards
 
@@ -103,6 +110,7 @@ def _fields(plan: Plan) -> list[_Field]:
 
 def _checked(entries: Sequence[Entry], plan: Plan, count: Callable[[], None]) -> Iterator[int]:
     fields = _fields(plan)
+    # An empty list of intervals: the conditions on a field contradict each other, and no key is read.
     if any(field.intervals is not None and not field.intervals for field in fields):
         return
     position = _first(fields, ()).position(entries, backwards=plan.backwards)
@@ -112,6 +120,7 @@ def _checked(entries: Sequence[Entry], plan: Plan, count: Callable[[], None]) ->
         if target is None:
             yield position
             position += -1 if plan.backwards else 1
+        # Behind nothing: the first field has left its last interval.
         elif not target.parts:
             return
         else:

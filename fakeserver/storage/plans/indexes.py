@@ -1,4 +1,16 @@
-"""Indexes: the unique keys that they enforce (sparse, partial, collated), and lookups by value or order."""
+"""Indexes: the unique keys that they enforce (sparse, partial, collated), and lookups by value or order.
+
+An index that a client makes is up to three structures and a check, since each costs something at every write:
+
+* `UniqueIndex`, for unique ones: keys to holders. An insert asks it before the change is accepted.
+* `ValueIndex`: the values of the first field to holders. It answers an equality with a scalar, and knows all
+  documents, also those that a sparse or partial index leaves out.
+* `OrderedIndex`: the sorted keys. Made of all documents when a query first needs their order.
+* `check_of`: what text and geographic indexes refuse; they have no keys.
+
+A holder is the key of a document in its collection (`CollectionState.key_of`), never the document, so a
+replaced document keeps its holder. A fork copies the structures, and shares the documents.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +47,10 @@ _NO_SCALARS: Final = (dict, list, type(None), type(MISSING))
 
 
 class UniqueIndex:
-    """The keys that documents hold, and who holds them, so that a second holder is refused without a scan."""
+    """The keys that documents hold, and who holds them, so that a second holder is refused without a scan.
+
+    A key has several holders only where a `tolerant` build let duplicates in (`IndexBuild`).
+    """
 
     def __init__(self, ns: Namespace, maker: KeyMaker) -> None:
         self.ns = ns
@@ -143,6 +158,7 @@ class OrderedIndex:
         """Enter the keys of a document."""
         if self._is_compound:
             self.note(document)
+        # By record behind the key: equal keys lie in natural order, as a server's record ids have them.
         if self._entries is not None:
             for entry in self._made(record, holder, document):
                 insort(self._entries, entry)
@@ -156,6 +172,7 @@ class OrderedIndex:
     def entries(self, everything: Callable[[], Iterable[tuple[int, Hashable, Document]]]) -> list[Entry]:
         """Return all entries in order; `everything` is asked for the documents if they are not yet."""
         if self._entries is None:
+            # Only when they are complete: a build that is interrupted leaves nothing behind.
             self._entries = self.made(everything())
             self.follows = True
         return self._entries
@@ -209,11 +226,14 @@ class ValueIndex:
                 del self._holders[value]
 
     def _values(self, document: Document) -> Iterable[Hashable]:
+        # The usual field, without an array and at the top, needs no walk along a path.
         if len(self._parts) == 1:
             value = document.get(self.path, MISSING)
             if type(value) in SCALARS:
                 return (identity(value),)
         values: list[Any] = []
+        # An array is found by each of its elements, as `{a: 1}` matches `{a: [1, 2]}`. Scalars alone are
+        # looked up here, so null, a document and an array within an array need no entry.
         for value in read(document, self._parts):
             values.extend(value if isinstance(value, list) and value else [value])
         column = values or [MISSING]
@@ -231,6 +251,9 @@ def duplicate_key(ns: Namespace, index: str, pattern: Mapping[str, Any], values:
 
 
 # The documents that text and geographic indexes refuse.
+#
+# A server finds out when it makes the keys of such an index. Here a check says the same, and no keys are
+# made.
 
 
 _geo_shapes = at_first_use("fakeserver.storage.filters.geo_shapes")
@@ -309,6 +332,7 @@ def _flat(parts: tuple[str, ...], options: Mapping[str, Any]) -> Check:
         for value in read(document, parts):
             if value is MISSING or value is None or value == []:
                 continue
+            # `[1, 2]` is a point, and `[[1, 2], [3, 4]]` are two.
             several = isinstance(value, list) and isinstance(value[0], dict | list)
             for each in value if several else [value]:
                 check_pair(each, document)

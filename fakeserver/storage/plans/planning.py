@@ -220,6 +220,7 @@ def _plan(
     if not index.is_ordered:
         return None
     # Under another collation the keys of strings are in another order; those of other types are not.
+    # `strings`: whether ranges of strings may be read; equalities may where only the order is not known.
     same = wanted.collation == index.collation
     strings = same and index.maker.in_order
     on_first = [each for each in wanted.conditions if each.path == index.first]
@@ -231,11 +232,14 @@ def _plan(
     may_sort = bool(wanted.sort) and strings
     if not forced and not ((relevant or may_sort) and holds_all(index.spec, wanted.conditions)):
         return None
+    # A pin is looked up by value, without the index being put in order. Equal values are told by bytes there,
+    # so not under a collation; and an order of other fields takes entries.
     pin = next((each for each in on_first if is_pin(each)), None) if wanted.collation is None else None
     compound = len(index.spec.key) > 1
     if pin is None or not strings or (wanted.sort and not compound):
         pin = None
         prepare(index)
+    # Known only after `prepare`: which paths lead through arrays.
     conditions = [
         each for each in wanted.conditions if not (excludes_null(each) and index.meets_array(each.path))
     ]
@@ -253,6 +257,7 @@ def _plan(
 
 def holds_all(spec: IndexSpec, conditions: Sequence[Clause]) -> bool:
     """Return whether an index, also a sparse or partial one, holds every match of the conditions."""
+    # One field that must be there is enough: a sparse index leaves out what has none of its fields.
     if spec.sparse and not any(each.path in spec.key and excludes_missing(each) for each in conditions):
         return False
     partial = spec.document.get("partialFilterExpression")
@@ -283,6 +288,7 @@ def _bounds(
         )
         useful = [(each, bounds) for each, bounds in mine if bounds is not None]
         if index.multikey:
+            # The narrowest kind first: a point also leaves the order of the next field usable.
             by_point = sorted(useful, key=lambda each: not all(one.is_point for one in each[1]))
             useful = [] if found else by_point[:1]
         found.append(_meet([bounds for _each, bounds in useful]) if useful else None)
@@ -311,6 +317,7 @@ def _sorted_by(index: OrderedIndex, wanted: _Demands, bounds: Bounds) -> int | N
     spec = index.spec
     if not wanted.sort or wanted.collation != index.collation or not index.maker.in_order:
         return None
+    # A document of several keys comes at the first of them within the bounds, and sorts by the first of all.
     if index.multikey and any(each is not None for each in bounds):
         return None
     if not index.is_ordered:
@@ -319,6 +326,7 @@ def _sorted_by(index: OrderedIndex, wanted: _Demands, bounds: Bounds) -> int | N
     fixed = 0
     while fixed < len(fields) and _is_point(bounds[fixed]):
         fixed += 1
+    # A field that is fixed at a point may be left out of the sort, or be in it in either direction.
     position, direction = 0, 0
     for name, wish in wanted.sort:
         while position < fixed and fields[position][0] != name:
@@ -373,8 +381,10 @@ def residue(plan: Plan, wanted: Mapping[str, Any]) -> Residue:
         left = Fit.DOCUMENT
         if index is not None and plan.span is None and each.path in index.spec.key:
             left = fit(each, multikey=index.multikey)
+            # Bounds of another clause on the same field were taken: this one has to be asked.
             if left is Fit.EXACT and each not in plan.used:
                 left = Fit.DOCUMENT
+            # The keys of a collation are not the strings themselves, which a regular expression needs.
             if left is Fit.KEY and index.collation is not None:
                 left = Fit.DOCUMENT
         if left is not Fit.EXACT:
@@ -405,6 +415,7 @@ def covers(plan: Plan, query: Query) -> bool:
         return False
     if not all(projection[name] for name in shown if name in projection) or query.show_record_id:
         return False
+    # A sort in memory reads its fields from the keys too; an array in one has several keys, and no value.
     sorts = () if plan.is_sorted else (query.sort or ())
     in_keys = shown.union(sorts) <= index.spec.key.keys() and index.arrays.isdisjoint(
         prefix for name in shown.union(sorts) for prefix in prefixes(name)
@@ -423,6 +434,7 @@ def any_of(query: Query, best: Callable[[Query], Plan | None]) -> Plan | None:
         branches: list[tuple[Plan, Mapping[str, Any]]] = []
         for branch in each["$or"]:
             plan = best(query._replace(filter=branch, sort=None, projection=None))
+            # One branch without an index takes a scan, which answers all of them.
             if plan is None:
                 break
             branches.append((plan, branch))

@@ -1,4 +1,13 @@
-"""Rules for text and geographic searches: their positions in a filter, and the indexes that they need."""
+"""Rules for text and geographic searches: their positions in a filter, and the indexes that they need.
+
+`$text`, `$near` and `$nearSphere` are searches: they find by an index, give each document a score or a
+distance, and a server's planner has no plan for many combinations of them (291 NoQueryExecutionPlans, or 2).
+It refuses these before it reads a document, also of an empty collection; `check_searches` does so.
+
+The search itself is done by a filter that looks at every document (`filters.text_search`,
+`filters.geo_operators`), so an index has no part in it but to be there. The second half of the file is about
+indexes that have no keys here, and about what `explain` and `$indexStats` show of them all the same.
+"""
 
 from __future__ import annotations
 
@@ -117,6 +126,7 @@ def check_distance_order(query: Query) -> None:
 
 
 def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> None:
+    # First of all, whether there is a text index: error 27, also where the hint or the sort is bad.
     index = _text_search.find_index(query.indexes)
     if not any("text" in each.key.values() for each in _seen(query)):
         raise _unplanned(ErrorCode.NO_QUERY_EXECUTION_PLANS, "the text index is hidden")
@@ -134,6 +144,7 @@ def _check_text(search: _Search, query: Query, filter_: Mapping[str, Any]) -> No
             "Failed to produce a solution for TEXT under OR - other non-TEXT clauses under OR have to be "
             "indexed as well.",
         )
+    # `{author: 1, words: "text"}` has its words by author: without one the index cannot be entered.
     fixed = {clause.path for clause in clauses(filter_) if clause.name == "$eq"}
     if not fixed.issuperset(index.prefix):
         raise _unplanned(
@@ -228,6 +239,7 @@ def _served(clause: Clause, index: OrderedIndex, *, strings: bool) -> Service | 
             return None
         if not all(type(each) in SCALARS and (strings or type(each) is not str) for each in values):
             return None
+        # Shown as hashes, which is what the index of a server holds; another value may have the same one.
         hashes = sorted(hashed(each) for each in values)
         return Service(clause, key, {**bounds, clause.path: [f"[{each}, {each}]" for each in hashes]}, False)  # noqa: FBT003
     if clause.name in _SHAPES.get(str(kind), ()) and (kind == "2dsphere" or clause.path == index.first):

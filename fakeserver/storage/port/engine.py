@@ -58,6 +58,7 @@ class Namespace(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Namespace:
         """Return the namespace that `db.collection` names."""
+        # At the first point: the name of a collection may have some itself, and that of a database none.
         db, _, collection = text.partition(".")
         return cls(db, collection)
 
@@ -67,6 +68,9 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 class Query(NamedTuple):
     """A search: the documents, their order, and the part of each.
+
+    Each command states its own: what it leaves out has the value that changes nothing. `filter`, `sort`,
+    `projection`, `hint` and `let` are as the client sent them; the engine compiles and refuses them.
 
     `now` is what `$$NOW` means, `cluster_time` what `$$CLUSTER_TIME` does. `hint` is the name of an index or
     its key, or a direction of `$natural`. `minimum` (included) and `maximum` (excluded) bound the keys of the
@@ -114,7 +118,9 @@ class Update(NamedTuple):
     """One update statement: operators, a replacement, or a pipeline. `make_id` gives an upsert its `_id`.
 
     `done` is what earlier runs of the statement have done, by keys of the engine's: it counts, and these
-    documents are left alone. The engine enters each document that it is done with.
+    documents are left alone. The engine enters each document that it is done with. A command that parks in
+    the middle, such as one whose script sleeps, is run again from its start; without this, `$inc` would count
+    some documents twice.
     """
 
     query: Query
@@ -141,6 +147,7 @@ class Changed:
     touched: tuple[tuple[str, tuple[str, ...]], ...] | None = field(default=None, compare=False)
     size: int = field(default=0, compare=False)
 
+    # For snapshot reads of the past, and for inserts of a verb that fail in the middle.
     @property
     def undone(self) -> Changed:
         """The change back."""
@@ -227,6 +234,7 @@ class Explanation:
 class CachedPlan:
     """A plan that a collection remembers, because several were possible.
 
+    It is for `$planCacheStats` alone, and decides no plan.
     It has the query that it was made for, the index that won and the keys that it had to read. It is active
     from the next query of its shape that needs no more of them.
     """
@@ -242,7 +250,10 @@ PlanCache: TypeAlias = "dict[Hashable, CachedPlan]"
 
 
 class StorageEngine(Protocol):
-    """Documents by namespace. Every method may raise `fakeserver.errors.CommandError`."""
+    """Documents by namespace. Every method may raise `fakeserver.errors.CommandError`.
+
+    A `CommandError` whose `executing` is set was raised while documents were read, not by the check before.
+    """
 
     name: ClassVar[str]
     """The name in `serverStatus.storageEngine`."""
@@ -356,6 +367,10 @@ class StorageEngine(Protocol):
 # The surroundings of a filter, an expression or a pipeline: variables, collation, other collections.
 
 
+# A `Scope` is made once for a query and compiled into it; a `Frame` is made for each document, and holds what
+# the scope's variables are while an expression sees this document.
+
+
 Frame: TypeAlias = dict[str, Any]
 """The variables of one evaluation: `ROOT`, `CURRENT`, `NOW`, those of `let`, and what operators bind."""
 
@@ -441,12 +456,14 @@ class Scope(NamedTuple):
 
     def constants(self) -> dict[str, Any]:
         """Return the variables that an optimizer knows, with their values."""
+        # `let` may define CURRENT, which is a constant to nobody.
         varying = self.varying | _OF_A_DOCUMENT
         return {name: value for name, value in self.variables.items() if name not in varying}
 
     def check_constants(self) -> None:
         """Raise the error of the first constant that failed, if any did."""
         if self.failures:
+            # A copy, since an exception that is raised twice would carry the traceback of the first time.
             raise self.failures[0].copy()
 
     def frame(self, document: Any) -> Frame:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 
 TAG: Final = "$:"
+"""The field of an object that stands for a value which JSON lacks; the prelude has the same constant."""
 
 _FLAGS: Final = (("i", re.IGNORECASE), ("m", re.MULTILINE), ("s", re.DOTALL))
 
@@ -69,6 +70,7 @@ def _packed(value: Any) -> Any:
     if value is None or kind is str or kind is bool:
         return value
     if kind is dict:
+        # A document with a field of the tag's own name goes as a list of pairs: no client can forge a tag.
         fields = {name: _packed(item) for name, item in value.items()}
         return _tag("doc", list(fields.items())) if TAG in fields else fields
     if kind is list:
@@ -82,6 +84,7 @@ def _packed(value: Any) -> Any:
 
 
 def _packed_float(value: float) -> Any:
+    # What JSON cannot say: infinities and NaN, and the sign of zero, which would get lost.
     if math.isfinite(value) and not (value == 0 and math.copysign(1, value) < 0):
         return value
     shown = "NaN" if math.isnan(value) else "-0" if value == 0 else "Infinity" if value > 0 else "-Infinity"
@@ -123,7 +126,11 @@ _PACKERS: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 def unpack(value: Any) -> Any:
-    """Return what a script gave back, from JSON whose numbers were read as floats. It raises nothing."""
+    """Return what a script gave back, from JSON whose numbers were read as floats. It raises nothing.
+
+    A script may make any of the types with any contents, so each reader makes a value of whatever it finds:
+    bad base64 is no bytes, a bad decimal is NaN, a long wraps around.
+    """
     if isinstance(value, list):
         return [unpack(item) for item in value]
     if isinstance(value, str):
@@ -204,6 +211,7 @@ MEMORY_BYTES: Final = 128 * 1024 * 1024
 """The memory that the values of one runtime may take; a server's default is 100 MB."""
 
 _STACK_BYTES: Final = 512 * 1024
+"""Bytes of the C stack: an endless recursion is an error of the script, before it could end the process."""
 
 _LONG_MILLISECONDS: Final = 5.0
 """The duration of a call after which the next one is made beside the event loop."""
@@ -249,6 +257,7 @@ class Runtime:
         self._context: Any = library.Context()
         self._context.set_memory_limit(MEMORY_BYTES)
         self._context.set_max_stack_size(_STACK_BYTES)
+        # The prelude's functions are taken out and the global removed: scripts see a server's globals only.
         self._context.set("host", self._context.eval(_prelude()))
         names = ("arrange", "set", "compile", "call", "where")
         self._host = {name: self._context.eval(f"host.{name}") for name in names}
@@ -285,6 +294,7 @@ class Runtime:
             elsewhere=self._is_long or _is_large(this) or _is_large(arguments),
         )
 
+    # Arguments are packed inside `ask`, so that those of a call beside the event loop are packed there too.
     def _ask(self, way: str, packed: Callable[[], tuple[Any, ...]], *, elsewhere: bool) -> ScriptReply:
         left = TOTAL_SECONDS - self._spent
         if left <= 0:
@@ -299,9 +309,11 @@ class Runtime:
             answer = beside(ask) if elsewhere else ask()
         except self._failure as error:
             message = str(error).partition("\n")[0]
+            # QuickJS has no class for what its time limit raises: "InternalError: interrupted".
             if "interrupted" in message:
                 raise RunawayError from None
             raise failed(message) from None
+        # A compilation says nothing of how long the script will run.
         if way != "compile":
             self._is_long = answer["spent"] - 1000 * self._spent > _LONG_MILLISECONDS
         self._spent, self.slept = answer["spent"] / 1000, answer["slept"]
@@ -332,6 +344,10 @@ def failed(message: str) -> CommandError:
 #
 # By such a `$where` drivers' test suites have a server be slow: `sleep(1000) || true`, or a function that
 # sleeps, or loops until a date has come, and then returns true.
+#
+# Spaces are removed first (`_bare`), so the patterns have none. A body is read one statement at a time; the
+# first that is neither a wait nor a verdict makes the whole script unknown, which is then refused: better
+# no answer than that of a script which was read in part.
 
 
 _NUMBER: Final = r"\d+(?:\.\d*)?(?:[eE]\d+)?"
@@ -389,6 +405,7 @@ def _bare(text: str) -> str:
 
 def _expression(text: str) -> Waiting | None:
     found = _EXPRESSION.fullmatch(text)
+    # The pattern lets any number of parentheses stand anywhere; those that do not pair are no JavaScript.
     if found is None or text.count("(") != text.count(")"):
         return None
     _returns, amount, operator, second = found.groups()
@@ -406,6 +423,7 @@ def _body(text: str) -> Waiting | None:
         milliseconds, text = step
         waited += milliseconds
     verdict = text.rstrip(";")
+    # A function without a return gives undefined, which is false.
     if not verdict:
         return Waiting(waited, holds=False)
     plain = _VERDICT.fullmatch(verdict)

@@ -1,4 +1,16 @@
-"""`$group`, and `$bucket` and `$bucketAuto`: documents gathered by a value, or by the range that it is in."""
+"""`$group`, and `$bucket` and `$bucketAuto`: documents gathered by a value, or by the range that it is in.
+
+To a server `$bucket` is a `$group` by a `$switch`, followed by a `$sort` on `_id`; some of its errors
+therefore speak of `$switch` (40066, 40069), and its buckets come in the order of their boundaries while
+those of `$group` promise no order. `$bucketAuto` is a stage of its own: it sorts all documents and cuts the
+row.
+
+Null and missing are one group, numbers of equal value are one group whatever their type, and texts that a
+collation calls equal are, too: the key is `order` of the value, and the `_id` of a group the value of its
+first document. Frames, not documents, are gathered, as accumulators are expressions; each group is
+summarized at the end, so that memory grows with the documents and not with the groups. A document made of a
+group may be up to 64 MB (10334 beyond).
+"""
 
 from __future__ import annotations
 
@@ -60,6 +72,8 @@ def compile_group(argument: Any, scope: Scope) -> Callable[[list[Document]], lis
         raise CommandError(15955, "a group specification must include an _id")
     key = compile_expression(argument["_id"], scope)
     fields = as_mapping(argument["_id"]) if is_object(argument["_id"]) else {}
+    # `{_id: {a: 1}}` looks like a projection, which a key is not: a server refuses it rather than put all
+    # documents into one group. Below an operator, as in `{$add: [1, 2]}`, numbers are arguments.
     reads_as_projection = not next(iter(fields), "").startswith("$")
     if reads_as_projection and any(is_number(each) or isinstance(each, bool) for each in fields.values()):
         raise CommandError(17390, "$group does not support inclusion-style expressions")
@@ -78,6 +92,7 @@ def _grouping(
         for document in interruptible(documents):
             frame = scope.frame(document)
             value = key(frame)
+            # The `_id` of a group without a value is null: a group always has an `_id`.
             value = None if value is MISSING else value
             groups.setdefault(order(value, scope.fold), (value, []))[1].append(frame)
         if not scope.spills:
@@ -90,6 +105,8 @@ def _grouping(
     return run
 
 
+# A server compiles the first stages of a pipeline for another engine (SBE), which checks the same things
+# and has numbers of its own for them. `pipeline_stages` decides which stages are run so.
 _PUSHED_DOWN: Final = {16610: 4848403, 40400: 5911200, 5787902: 7548606, 5787908: 7548606}
 """What fails under other codes where the query engine below the pipeline groups."""
 _ENDS: Final = frozenset({MinKey, MaxKey})
@@ -121,6 +138,7 @@ def pushed_down(run: PipelineStage, *, handed_on: bool) -> PipelineStage:
 
 
 def _within_object(value: Any) -> Any:
+    """Return a value as the engine hands it on: extremes wrapped, also in arrays, code as its text."""
     if isinstance(value, list):
         return [_within_object(each) for each in paced(value)] if _ENDS & set(map(type, value)) else value
     if type(value) in _ENDS:
@@ -129,7 +147,11 @@ def _within_object(value: Any) -> Any:
 
 
 def summaries(fields: Mapping[str, Accumulator], frames: Sequence[Frame]) -> Document:
-    """Return what accumulators make of the documents of one group."""
+    """Return what accumulators make of the documents of one group.
+
+    An accumulator gets its values in the order of the documents, which `$first`, `$last` and `$push` show.
+    The first frame is for what an accumulator reads once a group, such as the `n` of `$firstN`.
+    """
     return {
         name: accumulator.summarize([accumulator.source(frame) for frame in paced(frames)], frames[0])
         for name, accumulator in fields.items()
@@ -169,12 +191,15 @@ class _Buckets:
             read = _BUCKET_OPTIONS.get(name)
             if read is None:
                 raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
+            # In the order of the command, so that of two mistakes the one that stands first is told, as a
+            # server does.
             read(self, value)
         if self.group_by is MISSING or not self.boundaries:
             raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
         if "output" not in argument:
             self.read_output(_COUNT)
         if self.default is not MISSING:
+            # A default within the boundaries would make two kinds of documents share a bucket.
             lowest, highest = (order(self.boundaries[at], scope.fold) for at in (0, -1))
             if lowest <= order(self.default, scope.fold) < highest:
                 raise CommandError(
@@ -204,6 +229,7 @@ class _Buckets:
             raise CommandError(40192, "The $bucket 'boundaries' field must have at least 2 values")
         ordered = (order(each, self._scope.fold) for each in paced(self.boundaries))
         for at, (lower, upper) in enumerate(pairwise(ordered)):
+            # The first part of an order key is the type's place among types; all numbers share one.
             if lower[0] != upper[0]:
                 raise CommandError(40193, "All values in the 'boundaries' option to $bucket need one type")
             if not lower < upper:
@@ -228,6 +254,11 @@ class _Buckets:
         self.fields = {name: compile_field(name, spec, self._scope) for name, spec in value.items()}
 
     def _constant(self, code: int, name: str, value: Any) -> Any:
+        """Return a constant's value. Raises `CommandError` with `code` for an expression of a document.
+
+        A constant is one that reads no field. From 8.2 on a server parses before it knows the time, so that
+        a boundary cannot be `$$NOW` any more.
+        """
         release = self._scope.release
         if not is_constant(value, _LATE if not release or release >= WIRE_82 else ()):
             raise CommandError(code, f"The $bucket '{name}' field must be a constant expression")
@@ -249,12 +280,15 @@ def compile_bucket(argument: Any, scope: Scope) -> PipelineStage:
     expression = compile_expression(options.group_by, scope)
     ends = [order(each, scope.fold) for each in boundaries]
     if type(expression) is Constant and default is MISSING and scope.failures is not None:
+        # An optimizer that knows the value knows that no document can have a bucket: an error without any
+        # document.
         index = bisect_right(ends, order(expression.value, scope.fold))
         if not 0 < index < len(ends):
             message = "One cannot execute a switch statement where all the cases evaluate to false without a"
             scope.failures.append(CommandError(40069, f"{message} default."))
 
     def bucket_of(frame: Frame) -> Any:
+        # A boundary belongs to the bucket above it: each holds its lower end and not its upper one.
         index = bisect_right(ends, order(expression(frame), scope.fold))
         if 0 < index < len(ends):
             return boundaries[index - 1]
@@ -269,7 +303,11 @@ def compile_bucket(argument: Any, scope: Scope) -> PipelineStage:
 
 
 def compile_bucket_auto(argument: Any, scope: Scope) -> PipelineStage:
-    """Return a `$bucketAuto` stage. Raises `CommandError` for a malformed one."""
+    """Return a `$bucketAuto` stage. Raises `CommandError` for a malformed one.
+
+    Fewer buckets than wanted come out where values are few or equal: those that are equal are never parted.
+    Checks are in a server's order; that a needed option is there comes after the form of those that are.
+    """
     if not is_object(argument):
         raise CommandError(
             40240, f"The argument to $bucketAuto must be an object, but found type: {type_name(argument)}"
@@ -285,6 +323,7 @@ def compile_bucket_auto(argument: Any, scope: Scope) -> PipelineStage:
         raise CommandError(
             40244, f"The $bucketAuto 'output' field must be an object, but found type: {type_name(fields)}"
         )
+    # An empty `output` counts documents, like none.
     accumulators = {name: compile_field(name, spec, scope) for name, spec in (fields or _COUNT).items()}
     rounder = _rounder(argument["granularity"]) if "granularity" in argument else None
     if wanted is None or "groupBy" not in argument:
@@ -347,6 +386,11 @@ def _rounder(name: Any) -> Rounder:
 
 
 def _entry(frame: Frame, key: Evaluate, rounder: Rounder | None) -> Entry:
+    """Return a value to sort by with its frame. Raises `CommandError` for what no series can round.
+
+    Preferred numbers are defined for positive ones, and zero stands for itself: texts (40258), NaN (40259)
+    and what is negative (40260) have no place between two of them.
+    """
     value = key(frame)
     if rounder is None:
         return (None if value is MISSING else value), frame
@@ -376,6 +420,7 @@ def _filled(
 
     Equal values are never parted. Boundaries are the next bucket's least value, or rounded to a series.
     """
+    # Rounded to the nearest size, so that the last bucket is somewhat smaller or larger than the others.
     size = max(int(len(entries) / wanted + 0.5), 1)
     buckets: list[tuple[Any, Any, list[Entry]]] = []
     start, boundary = 0, None
@@ -391,7 +436,10 @@ def _filled(
             check_for_interrupt()
             end += 1
         if rounder is None:
+            # The upper end is not part of a bucket, but for the last one, whose end is its greatest value.
             boundary = entries[end][0] if end < len(entries) else entries[-1][0]
+        # Zero has no greater number next to it, so a bucket of zeros ends where the next value's number
+        # begins.
         elif exact(limit) == 0 and end < len(entries):
             boundary = rounder.down(entries[end][0])
         else:
@@ -402,6 +450,7 @@ def _filled(
 
 
 def _belongs(value: Any, last: Any, limit: Any, scope: Scope) -> bool:
+    """Return whether a value goes with the last one: it is equal to it, or below the rounded boundary."""
     key = order(value, scope.fold)
     return key == order(last, scope.fold) or key < order(limit, scope.fold)
 
@@ -456,7 +505,12 @@ _SERIES: Final = {
 
 
 class Rounder:
-    """Rounds numbers up and down to those of a series, never to themselves. Raises `CommandError` 40257."""
+    """Rounds numbers up and down to those of a series, never to themselves. Raises `CommandError` 40257.
+
+    A series is given for one decade and repeats in each other one. Numbers are compared as exact fractions:
+    a quotient of doubles may lie beside the number of the series that it should be, and would be rounded to
+    that one instead of beyond it.
+    """
 
     def __init__(self, name: str) -> None:
         if name != _POWERS and name not in _SERIES:

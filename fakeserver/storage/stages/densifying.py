@@ -1,4 +1,16 @@
-"""`$densify`: documents for the numbers or dates that are missing from a sequence."""
+"""`$densify`: documents for the numbers or dates that are missing from a sequence.
+
+Three kinds of bounds say where a sequence begins and ends. `full` goes from the least to the greatest value
+of all documents, in each partition. `partition` does so with each partition's own values. An array `[low,
+high]` includes the lower bound and not the upper one, and makes up documents even where none has the field.
+Only explicit bounds leave documents outside of them, which are passed on as they are.
+
+A sequence moves by the step from its own start: a document between two of its values is passed on, and
+moves nothing. Documents whose field is null or missing are passed on, too, and belong to no sequence. The
+stage sorts its input, by partition and field (for `full` by the field alone, as all partitions begin at the
+least value), and the results come in this order, with what is missing after the last document of each at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +62,7 @@ _FIELDS: Final = Fields.of(
 )
 _FULL: Final = "full"
 _PARTITION: Final = "partition"
+# Over all partitions of one run: a step that is too small by mistake would else fill the memory.
 _LARGEST: Final = 500_000
 """The most documents that one stage may make up (`internalQueryMaxAllowedDensifyDocs`)."""
 
@@ -66,7 +79,11 @@ class _Range(NamedTuple):
         return isinstance(self.bounds, list)
 
     def after(self, value: Any) -> Any:
-        """Return the value a step further on."""
+        """Return the value a step further on.
+
+        A date moves by the calendar, in UTC: months and years have no fixed length. Numbers add up as by
+        `$add`.
+        """
         if self.unit is not None:
             return calendar.add(value, self.unit, int(exact(self.step)), dt.UTC)
         return combine(operator.add, value, self.step)
@@ -90,6 +107,8 @@ def compile_densify(argument: Any, scope: Scope) -> PipelineStage:
         )
     for name in (argument["field"], *names):
         field_path(name)
+    # With `full` documents of all partitions come mixed, by the field: `least` is then known from the first
+    # of them.
     sort = {**({} if spread.bounds == _FULL else dict.fromkeys(names, 1)), argument["field"]: 1}
 
     def run(documents: list[Document]) -> list[Document]:
@@ -107,6 +126,7 @@ def _range(spec: Mapping[str, Any]) -> _Range:
         )
     if unit is not None:
         number = whole(step)
+        # Units are added whole: 1.5 days are no step.
         if number is None or not INT64_MIN <= number <= INT64_MAX:
             raise CommandError(
                 6586400,
@@ -128,6 +148,12 @@ def _range(spec: Mapping[str, Any]) -> _Range:
 
 
 def _check_bounds(bounds: list[Any], step: Any, unit: str | None) -> None:
+    """Refuse two bounds that no step leads from the one to the other. Raises `CommandError`.
+
+    The unit tells dates from numbers: dates need one, and numbers cannot have one. Both numbers and the
+    step must be of one type (5876900). The order is looked at first, by which a date is above any number: a
+    wrong mixture may therefore be told as a wrong order.
+    """
     if len(bounds) != 2:  # noqa: PLR2004 -- a range has two ends
         raise CommandError(5733403, "A bounding array in a range statement must have exactly two elements")
     low, high = bounds
@@ -161,7 +187,11 @@ class _Sequence:
 
 
 class _Densifier:
-    """One run of a `$densify` stage."""
+    """One run of a `$densify` stage.
+
+    `least` and `greatest` are the ends of all values so far: input is sorted by the field, or (with
+    partitions of their own) neither of them is used.
+    """
 
     def __init__(
         self, spread: _Range, path: tuple[str, ...], partition: Sequence[tuple[str, ...]], scope: Scope
@@ -183,6 +213,7 @@ class _Densifier:
                 yield document
                 continue
             self._check(value)
+            # The first value is the least, as the documents are sorted.
             self.least = value if self.least is None else self.least
             self.greatest = value
             shared: Document = {}
@@ -196,12 +227,14 @@ class _Densifier:
             sequence = self.sequences[key]
             # The documents that are missing before this one.
             end = value
+            # Beyond the upper bound nothing is missing.
             if self.spread.is_explicit and order(self.spread.bounds[1]) < order(value):
                 end = self.spread.bounds[1]
             while order(sequence.following) < order(end):
                 # It has the fields of this document, though a collation may call others the same.
                 yield self._made(sequence, shared)
             yield document
+            # Only a document that stands where the next one would be made takes its place.
             if order(value) == order(sequence.following) and (
                 not self.spread.is_explicit or order(value) < order(self.spread.bounds[1])
             ):
@@ -209,6 +242,7 @@ class _Densifier:
         yield from self._finished()
 
     def _check(self, value: Any) -> None:
+        """Refuse a value that the step cannot reach. Raises `CommandError` 5733201 or 6053600."""
         dated = is_date(value)
         if not dated and not is_number(value):
             raise CommandError(5733201, "Densify field type must be numeric or a date")
@@ -258,7 +292,11 @@ class _Densifier:
 
 
 def _set_below(document: Document, parts: tuple[str, ...], value: Any) -> None:
-    """Set a field of a document that is made up. Raises `CommandError` where it would overwrite another."""
+    """Set a field of a document that is made up. Raises `CommandError` where it would overwrite another.
+
+    One that is made up has the fields of its partition already: a field within one of these (5733308) or
+    within an array (5733307) cannot be set.
+    """
     for part in parts[:-1]:
         child = document.setdefault(part, {})
         if isinstance(child, list):

@@ -1,4 +1,11 @@
-"""The flow of documents through a pipeline: one by one, or together where a stage needs them all."""
+"""The flow of documents through a pipeline: one by one, or together where a stage needs them all.
+
+Stages are of two kinds. One that sorts, groups or joins needs all documents, takes a list and returns one.
+One that looks at a document at a time is `Flowing`, and neighbours of this kind form a chain of iterators,
+so that a `$limit` behind an `$unwind` ends it after as many documents as it wants. A server works so
+throughout, and spills to disk what does not fit into memory; here nothing spills, which is why `held` has a
+limit of its own, larger than those of a server's operators.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +22,8 @@ if TYPE_CHECKING:
     Document: TypeAlias = dict[str, Any]
     PipelineStage: TypeAlias = Callable[[list[Document]], list[Document]]
 
+# Weighing walks through a whole document and would cost more than most stages do: few documents are not
+# weighed at all, many by samples.
 _FREE: Final = 10_000
 """Documents that are held without a look at their weight."""
 _SAMPLE: Final = 16
@@ -22,7 +31,12 @@ _SAMPLE: Final = 16
 
 
 class Flowing:
-    """A stage that looks at one document at a time: it needs no more of them than the next stage asks for."""
+    """A stage that looks at one document at a time: it needs no more of them than the next stage asks for.
+
+    `flow` is called for each run, with an iterable that may be read once only, and returns an iterable that
+    reads no document before it is asked for one. A `flow` that built a list would take the memory that the
+    chain saves.
+    """
 
     __slots__ = ("flow", "looks")
 
@@ -51,6 +65,8 @@ def run_stages(stages: Sequence[PipelineStage], documents: list[Document]) -> li
     """
     flow: Iterable[Document] | None = None
     for stage in stages:
+        # A `$limit` at the beginning of a chain cuts a list, in no time: an iterator with a yield point for
+        # each document would only slow it.
         if isinstance(stage, Flowing) and flow is None and not stage.looks:
             documents = list(stage.flow(documents))
         elif isinstance(stage, Flowing):

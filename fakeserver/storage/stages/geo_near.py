@@ -1,4 +1,14 @@
-"""The `$geoNear` stage: the documents by their distance, which becomes a field of theirs."""
+"""The `$geoNear` stage: the documents by their distance, which becomes a field of theirs.
+
+The stage needs a geographic index, as on a server: without one it fails (27, or 291 where none serves the
+search), although nothing here is read by it. Which index serves is a question of units: a GeoJSON point is
+searched in metres by a `2dsphere` index, a legacy pair in radians on the sphere (`spherical: true`) by
+either, or on the flat map by a `2d` index alone. Documents that `query` accepts are measured and sorted by
+distance; those at the same distance stay in natural order.
+
+`near` and the two bounds are expressions. Where they are constants they are checked when the stage is
+compiled; where a variable of a `$lookup` decides, for each run.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +49,7 @@ _SORTS: Final = 5626500
 _KEY_TOO_DEEP: Final = 5729100
 _PATH_TOO_DEEP: Final = 5984700
 _BOUND_CHANGES: Final = {"minDistance": 7555701, "maxDistance": 7555702}
+# Options of older releases, each refused by a code of its own, with advice.
 _GONE: Final = {"limit": 50858, "num": 50857, "start": 50856}
 _SEARCHES: Final = frozenset({"$near", "$nearSphere", "$geoNear"})
 _NOT_IN_A_QUERY: Final = frozenset({"$text", "$where"})
@@ -46,6 +57,7 @@ _KNOWN: Final = frozenset({
     "near", "distanceField", "spherical", "maxDistance", "minDistance", "query", "distanceMultiplier",
     "includeLocs", "key", "uniqueDocs",
 })  # fmt: skip
+# Degrees of longitude to either side; of latitude half as many.
 _EDGE: Final = 180.0
 _LONGEST_KEY: Final = 180
 _LONGEST_PATH: Final = 199
@@ -55,6 +67,7 @@ _PAIR_AND_DISTANCE: Final = 3
 def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], list[Document]]:
     """Return the stage. Raises `CommandError` for options or indexes that do not fit."""
     if isinstance(argument, list):
+        # A server reads an array as a document whose fields are its positions, and misses `near` in it.
         argument = {str(index): item for index, item in enumerate(argument)}
     if not is_object(argument):
         raise CommandError(
@@ -90,6 +103,8 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
             if location_field is not None:
                 set_nested(shown, location_field, copy_value(location))
             if metadata is not None:
+                # Under the document that came in: `$meta` is asked by the `_id`, which the stage does not
+                # change.
                 metadata.note(DISTANCE, document, distance)
                 metadata.note(POINT, document, location)
             found.append((distance, shown))
@@ -99,7 +114,12 @@ def compile_geo_near(argument: Any, scope: Scope) -> Callable[[list[Document]], 
 
 
 def _check_options(argument: dict[str, Any], *, optional: bool) -> None:
-    """Refuse options; where it is not `optional`, a field for the distance must be named."""
+    """Refuse options; where it is not `optional`, a field for the distance must be named.
+
+    Options that are gone come first, then what is missing, then what is unknown, as in a server: of several
+    mistakes it tells the first in this order, wherever they stand. Since 8.2 the distance need not be
+    stored.
+    """
     for name, code in _GONE.items():
         if name in argument:
             raise CommandError(
@@ -128,7 +148,11 @@ def _check_options(argument: dict[str, Any], *, optional: bool) -> None:
 
 
 def _check_query(condition: Any) -> None:
-    """Refuse what no query of the stage may hold. Raises `CommandError` 5626500 or 2."""
+    """Refuse what no query of the stage may hold. Raises `CommandError` 5626500 or 2.
+
+    The stage itself is a search that sorts, and a query can have one only. What stands within `$expr` is no
+    filter, so that a field called `$near` there is another error.
+    """
     if isinstance(condition, list):
         for item in paced(condition):
             _check_query(item)
@@ -171,6 +195,9 @@ def _is_fixed(argument: dict[str, Any], scope: Scope) -> bool:
     """Return whether no variable, whose value is known when the stage runs, decides where it searches.
 
     A `$lookup` gives them other values for each document. Raises `CommandError` for what is no expression.
+
+    Each of the expressions is compiled here even so, since a mistake in one is the command's whether the
+    stage runs or not.
     """
     names = [name for name in ("near", *_BOUND_CHANGES) if name in argument]
     for name in names:
@@ -188,6 +215,10 @@ def _expression(name: str, argument: dict[str, Any], scope: Scope) -> Evaluate:
 
 
 def _near(argument: dict[str, Any], scope: Scope) -> Near:
+    """Return the search. Raises `CommandError` 5860401 for what is no place, 2 for one that cannot be.
+
+    A GeoJSON point is always on the sphere, whatever `spherical` says.
+    """
     value = _expression("near", argument, scope)(scope.frame({}))
     if not isinstance(value, dict | list):
         raise CommandError(
@@ -231,7 +262,11 @@ def _as_point(value: Any) -> Any:
 
 
 def _key(argument: dict[str, Any], near: Near, indexes: Sequence[IndexSpec]) -> str:
-    """Return the field to search: the option `key`, else that of the collection's one geographic index."""
+    """Return the field to search: the option `key`, else that of the collection's one geographic index.
+
+    Raises `CommandError` 27 where no index or several could be meant, 291 where the field's is of the wrong
+    kind, and 16433 for a point outside of a `2d` index's map, whose edges are options of the index.
+    """
     field = argument.get("key") or _only_field(indexes)
     # The flat map is searched by its own index, the sphere by either, in metres by its own alone.
     kinds = frozenset({"2dsphere"} if near.metres else {"2d", "2dsphere"} if near.spherical else {"2d"})
@@ -252,6 +287,11 @@ def _key(argument: dict[str, Any], near: Near, indexes: Sequence[IndexSpec]) -> 
 
 
 def _only_field(indexes: Sequence[IndexSpec]) -> str:
+    """Return the one field that has a geographic index. Raises `CommandError` 27.
+
+    A `2d` index is preferred to a `2dsphere` one; several of a kind leave open which is meant, and are an
+    error like none.
+    """
     for kind in ("2d", "2dsphere"):
         fields = [name for index in indexes for name, how in index.key.items() if how == kind]
         if len(fields) > 1:

@@ -3,6 +3,17 @@
 A `$lookup` asks an index of the other collection where there is one and one value is looked for, and else
 makes a table of the other documents by key, once for all documents that it joins. Its pipeline is compiled
 once; what `let` binds changes from document to document in the variables of its scope.
+
+`$graphLookup` is here, too: it joins with itself what it found, again and again, each document once.
+`Others` is the table that it shares with `$lookup`; both follow one rule of equality: an array on the local
+side stands for its elements, an array on the foreign side equals itself and each element, and what is
+missing equals null.
+
+A malformed stage is refused when it is compiled, though the other collection may not exist: such a one is
+empty. While documents are joined, more than 100 MB of them for one document are an error (4568, 40099), as
+is whatever the pipeline within meets.
+
+Compilers are handed `compile_pipeline`, which imports this module and cannot be imported by it.
 """
 
 from __future__ import annotations
@@ -63,7 +74,11 @@ def check_collection(stage: str, argument: str, name: Any) -> None:
 
 
 def _check_elsewhere(stage: str, name: Mapping[str, Any]) -> None:
-    """Refuse a collection elsewhere, but for those of the server itself. Raises `CommandError` 9."""
+    """Refuse a collection elsewhere, but for those of the server itself. Raises `CommandError` 9.
+
+    A server's own jobs join with the two that are allowed: the chunks of a sharded collection and the
+    oplog.
+    """
     db, collection = name.get("db"), name["coll"]
     chunks = db == "config" and collection.startswith("cache.chunks.")
     if chunks or (db, collection) == ("local", "oplog.rs"):
@@ -100,7 +115,12 @@ def equals_of(document: Document, path: str, scope: Scope) -> set[Any]:
 
 
 class Others:
-    """The documents that a stage joins with, in their order, and tables of where each key stands."""
+    """The documents that a stage joins with, in their order, and tables of where each key stands.
+
+    A table is made when a path is first asked for, in the time of one scan, and serves all documents that
+    are joined: the join costs the sum of both collections, not their product. Results are positions, so
+    that documents come in their natural order whatever the order of the keys.
+    """
 
     def __init__(self, documents: list[Document], scope: Scope) -> None:
         self.documents = documents
@@ -121,12 +141,18 @@ class Others:
                 for key in equals_of(document, path, self._scope):
                     table.setdefault(key, []).append(index)
             self._tables[path] = table
+        # One key, the usual case, needs no merging: its positions are in order and without repetition.
         found = [indexes for key in keys if (indexes := table.get(key)) is not None]
         return found[0] if len(found) == 1 else sorted({index for indexes in found for index in indexes})
 
 
 class _Walk:
-    """One run of a `$graphLookup`: breadth first, each document once."""
+    """One run of a `$graphLookup`: breadth first, each document once.
+
+    The documents that a value leads to are the same for each input, so that positions, ids and the keys to
+    follow are kept from one input to the next; only `found` is of one input. A cycle ends because a
+    document that was seen is not followed again.
+    """
 
     def __init__(self, options: Mapping[str, Any], scope: Scope, others: list[Document]) -> None:
         self._options, self._scope = options, scope
@@ -143,6 +169,7 @@ class _Walk:
         field = self._options.get("depthField")
         seen: dict[Any, Document] = {}
         depth = total = 0
+        # Depth 0 is what `startWith` reaches, so that `maxDepth: 0` follows nothing.
         while reach and (limit is None or depth <= limit):
             following: set[Any] = set()
             for index in interruptible(self._others.holders(target, reach)):
@@ -163,6 +190,10 @@ class _Walk:
         return list(seen.values())
 
     def _id(self, index: int) -> Any:
+        """Return what a document is known by. Raises `CommandError` 40271 for one without an `_id`.
+
+        Documents of a collection have one; those of a view may have lost theirs in its pipeline.
+        """
         key = self._ids.get(index)
         if key is None:
             document = self._others.documents[index]
@@ -210,6 +241,7 @@ def compile_graph_lookup(argument: Any, scope: Scope) -> Callable[[list[Document
     for name in argument:
         if name not in _REQUIRED and name not in _OPTIONAL:
             raise CommandError(40104, f"Unknown argument to $graphLookup: {name}")
+    # The message names all of them, whichever is missing, as a server's does.
     if any(name not in argument for name in _REQUIRED):
         raise CommandError(
             40105,
@@ -227,6 +259,8 @@ def compile_graph_lookup(argument: Any, scope: Scope) -> Callable[[list[Document
         return dict(changed)
 
     def run(documents: list[Document]) -> list[Document]:
+        # `restrictSearchWithMatch` is a filter on the other collection, and so is applied once, before the
+        # walks.
         others = other_collection(argument["from"], scope)
         walk = _Walk(argument, scope, [other for other in interruptible(others) if allowed(other)])
         return [joined(document, walk) for document in interruptible(documents)]
@@ -259,6 +293,8 @@ def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipelin
     def run(documents: list[Document]) -> list[Document]:
         if not documents:
             return []
+        # A join for each run: where the stage stands within another `$lookup`, variables differ between its
+        # runs, and with them all that a join keeps.
         join = _Join(argument, scope, inner)
         joined = []
         for document in interruptible(documents):
@@ -271,7 +307,13 @@ def compile_lookup(argument: Any, scope: Scope, compile_pipeline: CompilePipelin
 
 
 class _Inner:
-    """The pipeline of a `$lookup`, which runs once for each document that is joined."""
+    """The pipeline of a `$lookup`, which runs once for each document that is joined.
+
+    `bind` and `run` alternate. The scope that the pipeline was compiled with holds one dict of variables,
+    which `bind` fills anew for each document, so that a compilation serves all of them. Operators that read
+    a variable while they are compiled (`_FIXED_BY_COMPILING`) force one for each document, which is slow
+    and rare.
+    """
 
     def __init__(
         self,
@@ -304,7 +346,10 @@ class _Inner:
         self.wanted = _equality(pipeline, self.scope) if pipeline else None
 
     def bind(self, document: Document) -> None:
-        """Give the variables of `let` the values that they have for a document."""
+        """Give the variables of `let` the values that they have for a document.
+
+        Those of the stages around are taken over again, too: in a `$lookup` within another one they change.
+        """
         frame = self._outer.frame(document)
         bound = {name: evaluate(frame) for name, evaluate in self._variables.items()}
         self._bound.update(self._outer.variables)
@@ -337,6 +382,8 @@ class _Equality:
 def _equality(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> _Equality | None:
     """Return an equality by which a pipeline begins: `$match` of `$expr` of `$eq`, alone or among others."""
     match = pipeline[0].get("$match")
+    # The equality only narrows the documents that the pipeline is run on; its `$match` still tests each. So
+    # what is recognised here may be less than all equalities, but no document that passes may be lost.
     expression = match.get("$expr") if isinstance(match, dict) else None
     if not isinstance(expression, dict):
         return None
@@ -352,6 +399,7 @@ def _equality(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> _Equality 
 
 
 def _is_variable(side: Any) -> bool:
+    """Return whether a side of an equality is a variable: one value for all of the other documents."""
     if type(side) is not str or not side.startswith("$$"):
         return False
     return side[2:].partition(".")[0] not in {"ROOT", "CURRENT"}
@@ -388,6 +436,12 @@ class _Join:
         return found
 
     def _found(self, document: Document) -> list[Document]:
+        """Return what is joined, by the cheapest way that gives the right documents.
+
+        From `$documents` in the pipeline, which may depend on variables and so are made anew; by both
+        fields, before the pipeline runs on what they select; by one run for all where nothing varies; else
+        by a run of the pipeline for each document, on those that an equality leaves.
+        """
         inner = self._inner
         if inner is not None and inner.documents is not None:
             inner.bind(document)
@@ -413,6 +467,7 @@ class _Join:
     def _related(self, document: Document, local: str) -> list[Document]:
         """Return the documents whose foreign field shares a value with a local field."""
         values = list(read(document, split(local)))
+        # An array on the way gives several values, for which a table is no slower than as many searches.
         if len(values) == 1:
             indexed = self._indexed(self._foreign, values[0])
             if indexed is not None:
@@ -420,7 +475,10 @@ class _Join:
         return self.others.sharing(document, local, self._foreign)
 
     def _indexed(self, path: str, value: Any) -> list[Document] | None:
-        """Return the documents that an index finds to hold a scalar, None where no index can."""
+        """Return the documents that an index finds to hold a scalar, None where no index can.
+
+        Indexes are asked without a collation and for scalars only. In all other cases the table is made.
+        """
         scope = self._scope
         if scope.look_up is None or scope.fold is not None or type(value) not in SCALARS:
             return None
@@ -456,7 +514,12 @@ _LOOKUP: Final = Fields.of(
 
 
 def _lookup_options(argument: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are there. Raises `CommandError` for those that are wrong, or lack others."""
+    """Return the options that are there. Raises `CommandError` for those that are wrong, or lack others.
+
+    Since 5.0 both fields and a pipeline may stand together. An empty name of a field counts as none. Checks
+    are in a server's order, as the first mistake is the one that it tells: the collection before the
+    fields.
+    """
     options = dict(argument)
     source, pipeline = options.get("from"), options.get("pipeline", [])
     _check_begins("$lookup", pipeline, named=source is not None)
@@ -514,7 +577,11 @@ def deeper(scope: Scope) -> Scope:
 
 
 def _over(name: Any, pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Scope:
-    """Return the surroundings of a pipeline over another collection. Raises `CommandError` 232."""
+    """Return the surroundings of a pipeline over another collection. Raises `CommandError` 232.
+
+    The new scope has the indexes and the search metadata of the other collection: `$text`, `$geoNear` and
+    `$meta` within are about that one, and a score of the outer documents means nothing there.
+    """
     searched = Searched()
     if name is not None and scope.searched is not None:
         searched = scope.searched(name, pipeline)
@@ -540,6 +607,8 @@ def compile_union_with(argument: Any, scope: Scope, compile_pipeline: CompilePip
 
     def run(documents: list[Document]) -> list[Document]:
         check_for_interrupt()
+        # The documents of the stage before come first. None is left out for being in both, unlike in SQL's
+        # UNION.
         return documents + pipeline(other_collection(options.get("coll"), scope) if own is None else own())
 
     return run
@@ -597,6 +666,11 @@ def _check_inner(stage: str, pipeline: Sequence[Mapping[str, Any]], *, named: bo
 
 
 def _check_begins(stage: str, pipeline: Any, *, named: bool) -> None:
+    """Refuse documents of nowhere, and of two places at once. Raises `CommandError` 9 or 73.
+
+    Without a collection nothing but `$documents` can give a pipeline its first documents; with one,
+    `$documents` would leave it unread.
+    """
     begins = isinstance(pipeline, list) and bool(pipeline) and isinstance(pipeline[0], dict)
     begins = begins and DOCUMENTS in pipeline[0]
     if not named and not begins:

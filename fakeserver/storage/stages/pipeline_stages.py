@@ -2,6 +2,11 @@
 
 Stages that read what is not a collection (`$collStats`, `$currentOp` …) or write (`$out`, `$merge`) belong
 to the aggregate command.
+
+To add a stage, write its compiler and enter it in `_STAGES`; a newer one also needs the wire version of its
+first release in `fakeserver.idl.features`, by which older releases refuse it (40324). A pipeline is
+compiled as a whole before a document is read, as a server parses it: a malformed last stage fails although
+the first one would find nothing.
 """
 
 from __future__ import annotations
@@ -186,7 +191,11 @@ _UNFILLED: Final = dict.fromkeys(
 
 
 def carrying(run: PipelineStage) -> PipelineStage:
-    """Return a stage that hands the key or the score of each document on to what it makes of it."""
+    """Return a stage that hands the key or the score of each document on to what it makes of it.
+
+    Stages build new documents and know nothing of metadata. So the stage is run once for each document, and
+    whatever comes of it, one or many as of `$unwind`, is given the key or the score of that one.
+    """
 
     def carried(documents: list[Document]) -> list[Document]:
         return [_handed(document, made) for document in interruptible(documents) for made in run([document])]
@@ -225,7 +234,12 @@ def compile_pipeline(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Pip
 
 
 def compile_optimized(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> PipelineStage:
-    """Return a pipeline as one function. Raises `CommandError` for a constant that fails, too."""
+    """Return a pipeline as one function. Raises `CommandError` for a constant that fails, too.
+
+    A server computes constants once, before it reads a document, so `{$divide: [1, 0]}` fails on an empty
+    collection, too. It does so after parsing: the first malformed stage is told before any failing
+    constant.
+    """
     run = compile_pipeline(pipeline, scope)
     if scope.failures:
         raise optimizing(scope.failures, "pipeline")
@@ -239,6 +253,7 @@ def _compile_stages(pipeline: Sequence[Mapping[str, Any]], scope: Scope) -> Iter
     above = max((at for at, each in enumerate(pipeline) if not _among(each, _GROUPED_BELOW)), default=-1)
     for index, stage in enumerate(interruptible(pipeline)):
         name, run = stage_name(stage), _compile_stage(stage, scope)
+        # An empty `$match` before it is removed by a server's optimizer, and so does no harm.
         if name == "$geoNear" and any(each != {"$match": {}} for each in pipeline[:index]):
             raise CommandError(40603, "$geoNear was not the first stage in the pipeline after optimization")
         if name in _GROUPS and index < below:

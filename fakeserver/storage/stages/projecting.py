@@ -2,6 +2,20 @@
 
 A projected document is new at each level that differs from the one it was made of and shares the rest: no
 function here changes its arguments.
+
+A projection is either inclusive (`{a: 1}`: nothing but what is named, and `_id`) or exclusive (`{a: 0}`:
+all but what is named). The first field that decides sets the mode, and a later one of the other mode is
+refused; `_id` is in neither, and may be left out of an inclusion. An expression, a literal or `a.$` makes a
+projection inclusive. What decides nothing (`$slice`, `$elemMatch`, `$meta`) leaves the mode open, and
+`Projection.including` settles it at the end.
+
+`_Parser` turns a specification into a `Projection`, `tree` turns that into nested documents, and
+`compile_projection` makes the function that runs, in an order that shows: fields are chosen first, then
+computed from the whole document, then the positional operator and `$slice` cut what is left. So a computed
+field may read a field that is not shown, and `$slice` cuts an array of the result.
+
+`find` alone has `$slice` with its own syntax, `$elemMatch` and `a.$`. They need the filter, which therefore
+tells both apart: `query` is None in a pipeline.
 """
 
 from __future__ import annotations
@@ -45,9 +59,14 @@ Mode = Literal["include", "exclude"]
 Bounds: TypeAlias = "tuple[int | None, int]"
 """The part of an array that `$slice` keeps: elements to skip (None: none), and elements to keep."""
 
+# A DBRef is stored as a document of these fields, whose names begin with a dollar sign without being
+# operators.
 _DBREF_FIELDS: Final = frozenset({"$ref", "$id", "$db"})
 _INCLUDE_IN_EXCLUSION: Final = 31253
 _EXCLUDE_IN_INCLUSION: Final = 31254
+# Two fields of one projection collide where one's path is the other's, or begins it. The codes differ by
+# which of both stands first: 31249 where the longer path comes after the shorter one, 31250 where it came
+# before, or where both are the same.
 _COLLISION: Final = 31250
 _COLLISION_BELOW: Final = 31249
 _EMPTY_OBJECT: Final = 51270
@@ -55,7 +74,13 @@ _EMPTY_OBJECT: Final = 51270
 
 @dataclass(slots=True)
 class Projection:
-    """A parsed projection. Paths are tuples of names; `computed` are expressions on the whole document."""
+    """A parsed projection. Paths are tuples of names; `computed` are expressions on the whole document.
+
+    `paths` are those with 1 or 0, in their order, the value saying which. `mode` is None until a field
+    decides it. `id` is None where `_id` was not named, which an inclusion takes for True. `meta` and
+    `elem_match` are noted because they alone decide the mode of a projection that has nothing else, and do
+    so differently in `find` and in a pipeline.
+    """
 
     finding: bool
     paths: dict[tuple[str, ...], bool] = field(default_factory=dict)
@@ -72,8 +97,12 @@ class Projection:
         """Whether the fields that are not named are left out."""
         if self.mode is not None:
             return self.mode == "include"
+        # By itself a `$slice` shows all fields, one of them cut; with `_id: 1` beside it, it shows both
+        # alone.
         if self.slices:
             return self.id is True
+        # `{a: {$elemMatch: …}}` shows what it found and `_id`, as an inclusion does. A `$meta` alone adds
+        # its field to the whole document in a find, and stands alone in a pipeline.
         if self.elem_match or (self.meta and not self.finding):
             return True
         return self.id is True
@@ -82,11 +111,15 @@ class Projection:
         """Return the paths to see, or to leave out, as nested documents whose leaves are True."""
         including, tree = self.including, dict[str, Any]()
         named = (*self.paths, *(path for path, _evaluate in self.computed))
+        # The `_id` is shown unless it is excluded. Part of it, such as `_id.a`, may be named instead, which
+        # would be lost if the whole were in the tree.
         if including and self.id is not False and not any(path[0] == "_id" for path in named):
             tree["_id"] = True
         for path, there in self.paths.items():
             if there == including:
                 assign(tree, path, value=True)
+        # The computed fields of an exclusion, which can be no more than `$meta` and `$elemMatch`, are set
+        # in what is left and need no place in the tree.
         if not including:
             return tree
         for path, _evaluate in self.computed:
@@ -98,7 +131,11 @@ class Projection:
 
 
 class _Filled(dict[str, Any]):
-    """A node below which something is computed: an element of an array is there, whatever it was."""
+    """A node below which something is computed: an element of an array is there, whatever it was.
+
+    `{"a.b": <expression>}` on `{a: [1, {c: 2}]}` gives `{a: [{b: …}, {b: …}]}`: a server replaces elements
+    that are no documents by documents that have the field. Below a plain inclusion they are left out.
+    """
 
 
 def _fill(tree: dict[str, Any], path: tuple[str, ...]) -> None:
@@ -121,6 +158,13 @@ def parse_projection(spec: Mapping[str, Any], scope: Scope, query: Mapping[str, 
 
 
 class _Parser:
+    """Reads the fields of a projection in order, and refuses the first that does not fit those before.
+
+    A server reports the first mistake, so the order of the checks within a field is part of the contract.
+    `taken` and `begun` find collisions in the time of one path's length: without `begun`, `{"a.b": 1, a:
+    1}` would have to be compared with each path that was taken.
+    """
+
     def __init__(self, scope: Scope, query: Mapping[str, Any] | None) -> None:
         self.scope = scope
         self.query = query
@@ -137,6 +181,7 @@ class _Parser:
 
     def _field(self, name: str, value: Any, parent: tuple[str, ...]) -> None:
         positional = _positional_part(name)
+        # `a.$` names the element by which the filter matched; a pipeline has no filter that it could mean.
         if positional is not None and self.query is None:
             raise CommandError(31324, "Cannot use positional projection in aggregation projection")
         if is_object(value):
@@ -156,6 +201,8 @@ class _Parser:
             if positional is not None:
                 raise CommandError(31308, "positional projection cannot be used with a literal")
             path = (*parent, *stage_path(name))
+            # A text or another literal is an expression since 4.4, and not an inclusion: `{a: "x"}` shows
+            # the text, and `{a: "$b"}` another field.
             evaluate = compile_expression(value, self.scope)
             self._take(path)
             if self.found.mode == "exclude":
@@ -194,6 +241,12 @@ class _Parser:
         return True
 
     def _slice(self, path: tuple[str, ...], value: Mapping[str, Any]) -> None:
+        """Take a `$slice`: that of a find, or else the expression of that name.
+
+        Both have arrays as arguments, `[skip, limit]` and `[<array>, n]`, so a server tries the one and
+        then the other, and quotes both errors where neither fits. A find's is tried first: `{$slice: [1,
+        2]}` is its skip and limit, not an expression on the number 1.
+        """
         try:
             bounds = _bounds(value["$slice"])
             self._take(path)
@@ -211,6 +264,11 @@ class _Parser:
         self.found.slices.append((path, bounds))
 
     def _elem_match(self, path: tuple[str, ...], argument: Any) -> None:
+        """Take an `$elemMatch`, which shows the first element of an array that meets a condition.
+
+        It is no expression: the condition is that of a filter. Only a field of the top level can have it
+        (31275), and not beside `a.$` (31255), as both would choose an element.
+        """
         if self.query is None:
             raise CommandError(ErrorCode.INVALID_PIPELINE_OPERATOR, "Cannot use $elemMatch in this context")
         if not is_object(argument):
@@ -235,6 +293,7 @@ class _Parser:
         self.found.computed.append((path, first_match))
 
     def _expression(self, path: tuple[str, ...], value: Mapping[str, Any]) -> None:
+        """Take a computed field: only `$meta` keeps the mode, others fail in an exclusion (31252)."""
         meta = "$meta" in value
         if not meta and self.found.mode == "exclude":
             raise CommandError(31252, "Cannot use expression other than $meta in exclusion projection")
@@ -255,6 +314,11 @@ class _Parser:
         self.found.paths[path] = True
 
     def _include_matched(self, name: str, span: tuple[int, int], parent: tuple[str, ...]) -> None:
+        """Take `a.$`, which may stand once, at the end of a path, and in no other place of the projection.
+
+        The query is refused what is not about elements of arrays (searches, `$expr`, `$jsonSchema`): nobody
+        could say by which element a document matched.
+        """
         if self.found.positional is not None:
             raise CommandError(31276, "Cannot specify more than one positional projection per query.")
         if self.found.elem_match:
@@ -336,10 +400,15 @@ def _bounds(argument: Any) -> Bounds:
 
 
 def _clamped(number: Any) -> int:
-    """Return a number as an int of 32 bits, the nearest one where it is none; 0 for NaN."""
+    """Return a number as an int of 32 bits, the nearest one where it is none; 0 for NaN.
+
+    A server reads `$slice` numbers as its `int`: 2.7 is 2, and infinity the largest one rather than an
+    error.
+    """
     return 0 if is_nan(number) else int(max(INT32_MIN, min(INT32_MAX, exact(number))))
 
 
+# Where `a.$` finds no element although the filter let the document through.
 _POSITIONAL_NO_MATCH: Final = 51246
 _POSITIONAL_BEYOND: Final = 51247
 
@@ -356,6 +425,8 @@ def compile_projection(
 
     def project(document: Document) -> Document:
         seen = include(document, tree) if projection.including else exclude(document, tree)
+        # Computed from `document`, not from `seen`: an expression sees fields that are not shown, and no
+        # field that another expression of this projection computes.
         if projection.computed:
             frame = scope.frame(document)
             for parts, evaluate in projection.computed:
@@ -372,7 +443,11 @@ def compile_projection(
 def _keep_matched(
     document: Document, seen: Document, parts: tuple[str, ...], query: Mapping[str, Any], scope: Scope
 ) -> Document:
-    """Return what is seen with the first array on a path cut to the element that made the query match."""
+    """Return what is seen with the first array on a path cut to the element that made the query match.
+
+    An array further on along the path is left whole. A document without an array there is returned as it
+    is: the filter may have matched a single value.
+    """
     value: Any = seen
     for length in range(1, len(parts) + 1):
         value = value.get(parts[length - 1], MISSING) if isinstance(value, dict) else MISSING
@@ -383,7 +458,11 @@ def _keep_matched(
 
 
 def _index_of_match(document: Document, query: Mapping[str, Any], length: int, scope: Scope) -> int:
-    """Return the index by which a document matched, in an array of some length. Raises `CommandError`."""
+    """Return the index by which a document matched, in an array of some length. Raises `CommandError`.
+
+    51246 is for a query that matched by no element of an array, such as one without the field; 51247 for an
+    array that is shorter than the one by which the query matched, which may be another field's.
+    """
     index = matched_index(document, query, scope)
     operator = "positional operator '.$'"
     if index is None:
@@ -422,7 +501,10 @@ def cut(items: list[Any], bounds: Bounds) -> list[Any]:
 
 
 def include(value: Mapping[str, Any], tree: Mapping[str, Any]) -> Document:
-    """Return the fields that a tree names, in the order of the document; documents in arrays alike."""
+    """Return the fields that a tree names, in the order of the document; documents in arrays alike.
+
+    The order of the specification does not count. Computed fields of the top level come after all of these.
+    """
     seen: Document = {}
     for name, item in value.items():
         wanted = tree.get(name)
@@ -436,6 +518,11 @@ def include(value: Mapping[str, Any], tree: Mapping[str, Any]) -> Document:
 
 
 def _include_below(item: Any, tree: Mapping[str, Any]) -> Any:
+    """Return what an inclusion leaves of a value: `MISSING` for a scalar, whose path leads on from it.
+
+    `{"a.b": 1}` on `{a: 5}` shows no `a`. In an array, elements of this kind are dropped, except below a
+    computed field.
+    """
     if is_object(item):
         return include(as_mapping(item), tree)
     if isinstance(item, list):
@@ -447,7 +534,10 @@ def _include_below(item: Any, tree: Mapping[str, Any]) -> Any:
 
 
 def exclude(value: Mapping[str, Any], tree: Mapping[str, Any]) -> Document:
-    """Return all fields but those that a tree names; documents in arrays alike."""
+    """Return all fields but those that a tree names; documents in arrays alike.
+
+    Values that no path leads into are shared with the stored document, not copied.
+    """
     return {
         name: _exclude_below(item, tree[name]) if name in tree else item
         for name, item in value.items()
@@ -483,6 +573,10 @@ def set_computed(document: Document, parts: tuple[str, ...], value: Any, *, remo
 
 
 def _computed_in(child: Any, parts: tuple[str, ...], value: Any) -> Any:
+    """Return a value with a computed field inside.
+
+    A document is copied, an array entered element by element, and a scalar replaced by a new document.
+    """
     if isinstance(child, list):
         return [_computed_in(item, parts, value) for item in child]
     inner = dict(as_mapping(child)) if is_object(child) else {}
@@ -503,6 +597,9 @@ def check_project(spec: Any) -> None:
 # $redact.
 
 
+# `$redact` asks its expression about a document and, on `$$DESCEND`, about each document within it, also in
+# arrays. What is pruned is left out; scalars are always kept. `$$CURRENT` is the level that is asked about,
+# and `$$ROOT` the document as a whole.
 _NO_DECISION: Final = 17053
 _DECISIONS: Final = {"DESCEND": "descend", "PRUNE": "prune", "KEEP": "keep"}
 

@@ -3,6 +3,12 @@
 A document's score is the sum, over the pipelines, of weight / (60 + rank); in a pipeline that does not have
 it, it has none. Those of equal score are in the order of their `_id`. Not modelled: pipelines that search,
 which need a process beside the server.
+
+Each pipeline only selects and ranks: whatever would change a document is refused (9191103), since the same
+document of two pipelines must be one, and so is a pipeline without a `$sort` or `$geoNear`, which would
+have ranks without a meaning (9191100). `Ranking` runs one of them; `compile_rank_fusion` adds up. The stage
+must begin its pipeline (10170100). What it yields are `Fused` documents, which keep their score beside the
+fields, for `{$meta: "score"}`; `pipeline_stages.carrying` hands it on through later stages.
 """
 
 from __future__ import annotations
@@ -33,14 +39,18 @@ if TYPE_CHECKING:
     Document: TypeAlias = dict[str, Any]
     CompilePipeline: TypeAlias = Callable[[Sequence[Mapping[str, Any]], Scope], PipelineStage]
 
+# The usual constant of reciprocal rank fusion: it keeps a first place in one pipeline from outweighing good
+# places in all others. A server has it fixed.
 RANK_CONSTANT: Final = 60
 _FIELDS: Final = Fields.of(
     Field("input", "object", required=True, of=Fields.of(Field("pipelines", "object", required=True))),
     Field("combination", "object", of=Fields.of(Field("weights", "object", required=True))),
     Field("scoreDetails", "strictBool"),
 )
+# The stages whose results are documents of their input, and those of them that give an order.
 _SELECTING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample", "$geoNear"})
 _RANKING: Final = frozenset({"$sort", "$geoNear"})
+# `$scoreFusion` is not modelled, but its place is checked like that of `$rankFusion`.
 FUSIONS: Final = frozenset({"$rankFusion", "$scoreFusion"})
 _DESCRIPTION: Final = (
     "value output by reciprocal rank fusion algorithm, computed as sum of (weight * (1 / (60 + rank))) across"
@@ -49,7 +59,11 @@ _DESCRIPTION: Final = (
 
 
 class Fused(dict[str, Any]):
-    """A document with its score, and what that is made of, for `$meta` in the stages that follow."""
+    """A document with its score, and what that is made of, for `$meta` in the stages that follow.
+
+    The score is no field: it must not show in a reply unless a stage asks for it, nor change what `$group`
+    or `$match` see.
+    """
 
     __slots__ = ("details", "score")
 
@@ -82,6 +96,7 @@ class Ranking:
         self.weight = weight
         self._scope = scope
         self._run = compile_pipeline(stages, scope)
+        # The last `$sort` decides, as each sorts anew.
         self._sort = next((stage["$sort"] for stage in reversed(stages) if "$sort" in stage), None)
 
     def ranks(self, documents: list[Document]) -> Iterator[tuple[Document, int]]:
@@ -92,6 +107,8 @@ class Ranking:
             selected = sort_documents(selected, self._sort, fold)
         rank, last = 0, None
         for place, document in enumerate(interruptible(selected), start=1):
+            # Without a `$sort` (a `$geoNear` then ranks) no two documents are equal. With one, equals have
+            # the rank of the first of them, and the next one has its place for a rank: 1, 1, 3.
             keys = None if self._sort is None else key_values(document, self._sort, fold)
             key = None if keys is None else [order(each, fold) for each in keys]
             if key is None or key != last:
@@ -109,6 +126,8 @@ def compile_rank_fusion(argument: Any, scope: Scope, compile_pipeline: CompilePi
         ranks: dict[Any, dict[str, int]] = {}
         for ranking in rankings:
             for document, rank in ranking.ranks(documents):
+                # A document is known by its `_id`; of one that several pipelines have, the copy of the
+                # first of them by name is shown.
                 key = order(document.get("_id"), scope.fold)
                 found.setdefault(key, document)
                 ranks.setdefault(key, {})[ranking.name] = rank
@@ -123,6 +142,8 @@ def _fused(document: Document, rankings: list[Ranking], ranks: Mapping[str, int]
     score, details = 0.0, []
     for ranking in rankings:
         rank = ranks.get(ranking.name)
+        # Each pipeline has its row in the details. In one that lacks the document the rank is the text
+        # "NA", and it adds nothing to the score.
         told: Document = {"inputPipelineName": ranking.name, "rank": "NA"}
         if rank is not None:
             score += ranking.weight * (1 / (RANK_CONSTANT + rank))
@@ -156,12 +177,15 @@ def _rankings(argument: Any, scope: Scope, compile_pipeline: CompilePipeline) ->
     weights = _weights(options.get("combination", {"weights": {}})["weights"], pipelines)
     return [
         Ranking(name, pipelines[name], weights.get(name, 1.0), scope, compile_pipeline)
+        # Sorted, so that details come in an order that does not depend on the command's.
         for name in sorted(pipelines)
     ]
 
 
 def _weights(weights: Mapping[str, Any], pipelines: Mapping[str, Any]) -> dict[str, float]:
     """Return the weights that are stated. Raises `CommandError`."""
+    # Counted before names are looked at: of one weight too many a server tells the number, of a wrong name
+    # the name.
     if len(weights) > len(pipelines):
         raise CommandError(9460301, "$rankFusion has more weights than input pipelines")
     found = {}

@@ -2,6 +2,15 @@
 
 A window is bounded by positions (`documents`), or by the distance of the sorted field (`range`, with a `unit`
 if it is a date).
+
+`parse_bounds` checks a `window` when the stage is compiled and gives `Bounds`; `windows` yields for each
+document of a `Partition` two positions, as of a slice. Functions work on these positions alone and need not
+know which kind of window it is.
+
+A `documents` window needs an order (5339901) unless it is the whole partition, since without one nobody can
+say which document is the next. A `range` needs a single, ascending field (5339902, 8947401), as its bounds
+are added to the value: they are numbers, or whole units of time for dates. Bounds are constants; `current`
+is the document itself, and a lower bound above the upper one is refused (5339900).
 """
 
 from __future__ import annotations
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
 
 _CURRENT: Final = "current"
 UNBOUNDED: Final = "unbounded"
+# A window that lies outside of the partition: a function answers as for no documents, which is not an error.
 _EMPTY: Final = (0, 0)
 
 Bound = Any
@@ -59,6 +69,8 @@ class Partition:
 
     def __post_init__(self) -> None:
         """Read the sorted field."""
+        # With several keys there is no value to measure distances by, and the functions that would need it
+        # are refused.
         parts = split(self.keys[0][0]) if len(self.keys) == 1 else None
         self.values = [gather(each["CURRENT"], parts) for each in self.frames] if parts is not None else []
 
@@ -80,6 +92,7 @@ class Bounds(NamedTuple):
 
         Raises `CommandError` where a `range` meets what is no number, or no date.
         """
+        # Only here is a wrong value found, when a document is there: sorted fields may be of any type.
         if self.kind == "range":
             ranges = _Ranges(self, partition.values)
             yield from (ranges.window(index) for index in range(len(partition)))
@@ -100,7 +113,12 @@ def _offset(bound: Bound) -> int:
 
 
 class _Ranges:
-    """The windows of a `range` over the sorted values of one partition."""
+    """The windows of a `range` over the sorted values of one partition.
+
+    Null, texts and values of other types sort before or after those of the range, and are in no window that
+    is bounded by a distance; an unbounded end stops at the edge of the type, too. Finding an end is a
+    search in sorted keys, so that a window costs the logarithm of the partition, not its length.
+    """
 
     def __init__(self, bounds: Bounds, values: list[Any]) -> None:
         self.bounds = bounds
@@ -122,6 +140,8 @@ class _Ranges:
 
     def window(self, index: int) -> tuple[int, int]:
         base, unit = self.values[index], self.bounds.unit
+        # A document without a fitting value has no place to measure from: the stage fails for it, as on a
+        # server.
         _check_base(base, unit)
         first, end = self.typed
         lower, upper = self.bounds.lower, self.bounds.upper
@@ -137,6 +157,7 @@ class _Ranges:
 
 
 def _check_base(base: Any, unit: str | None) -> None:
+    """Refuse a value that no distance can be added to. Raises `CommandError` 5429513, 5429413 or 5429414."""
     if unit is not None:
         if not is_date(base):
             raise CommandError(
@@ -156,6 +177,11 @@ def _check_base(base: Any, unit: str | None) -> None:
 
 
 def _moved(base: Any, distance: Any, unit: str | None) -> Any:
+    """Return the value at some distance from a document's own, as a decimal or a date.
+
+    Integers, doubles and decimals may be mixed, and 34 digits keep an integer of 64 bits exact. A date
+    beyond all dates is the last one there is: nothing is behind it.
+    """
     if unit is None:
         with decimal.localcontext(decimal.Context(prec=34)):
             return Decimal128(decimal.Decimal(exact(base)) + decimal.Decimal(exact(distance)))
@@ -189,6 +215,7 @@ def parse_bounds(window: Any, keys: Sequence[tuple[str, int]], scope: Scope) -> 
                 raise _failure("Numeric document-based bounds must be an integer")
         _check_order(lower, upper)
         bounds = Bounds("documents", lower, upper)
+        # `sortBy: {}` sorts by nothing, but states that it does: a server takes it.
         if bounds != WHOLE and not keys and not isinstance(keys, EmptySort):
             raise CommandError(5339901, "Document-based bounds require a sortBy")
         return bounds
@@ -236,6 +263,10 @@ def _pair(value: Any) -> list[Any]:
 
 
 def _bound(value: Any, scope: Scope) -> Bound:
+    """Return a bound: a word as it stands, else the value of a constant. Raises `CommandError` 9.
+
+    A constant may be an expression, such as `{$add: [1, 1]}`, but not one that gives a text.
+    """
     if type(value) is str:
         if value not in {UNBOUNDED, _CURRENT}:
             raise _failure("Window bounds must be 'unbounded', 'current', or a number.")
@@ -249,6 +280,10 @@ def _bound(value: Any, scope: Scope) -> Bound:
 
 
 def _check_order(lower: Bound, upper: Bound) -> None:
+    """Refuse a lower bound above the upper one. Raises `CommandError` 5339900.
+
+    `current` counts as 0, and an unbounded end is always in order.
+    """
     if UNBOUNDED in {str(lower), str(upper)}:
         return
     first, last = (0 if each == _CURRENT else each for each in (lower, upper))

@@ -1,4 +1,13 @@
-"""`$setWindowFields` and `$fill`: fields computed for each document from those around it."""
+"""`$setWindowFields` and `$fill`: fields computed for each document from those around it.
+
+A run has four steps: sort all documents, part them by key, compute the values of each output field over a
+partition, and write them into copies. Functions see the documents as they came in, never what another
+output field of the stage computed, so that the order of `output` shows in the order of new fields and in
+nothing else. The results come partition by partition, in the order of the keys (a server sorts by both to
+run the stage).
+
+`window_functions` compiles the functions, `window_bounds` their windows.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +58,10 @@ def compile_set_window_fields(argument: Any, scope: Scope) -> PipelineStage:
         )
     _FIELDS.check(dict(argument), "$setWindowFields")
     sort = argument.get("sortBy") or {}
+    # An empty `sortBy` is kept apart from none: with it, windows of documents are allowed.
     keys = EmptySort() if argument.get("sortBy") == {} else check_sort(sort)
     key_of = compile_expression(argument["partitionBy"], scope) if "partitionBy" in argument else None
+    # Neither may one output be a part of another: it would depend on their order which of both is left.
     paths = sorted(map(split, argument["output"]))
     for first, following in pairwise(paths):
         # A path that begins another stands right before one that it begins.
@@ -73,6 +84,7 @@ def compile_set_window_fields(argument: Any, scope: Scope) -> PipelineStage:
         changed = [copy_value(frame["ROOT"]) for frame in interruptible(frames)]
         for parts, compute in output:
             for document, value in interruptible(zip(changed, compute(partition), strict=True)):
+                # An output without a value removes a field of its name that was there before.
                 if value is MISSING:
                     remove(document, parts)
                 set_computed(document, parts, value)
@@ -82,7 +94,11 @@ def compile_set_window_fields(argument: Any, scope: Scope) -> PipelineStage:
 
 
 def _partitions(documents: list[Document], key_of: Evaluate | None, scope: Scope) -> Iterable[list[Frame]]:
-    """Return documents by partition, the partitions in the order of their keys."""
+    """Return documents by partition, the partitions in the order of their keys.
+
+    A partition's documents keep the order in which they were sorted. What is missing makes one partition
+    with null, and an array is refused (14): unlike in `$group`, it is no key.
+    """
     frames = [scope.frame(document) for document in documents]
     if key_of is None:
         return [frames] if frames else []
@@ -99,7 +115,13 @@ def _partitions(documents: list[Document], key_of: Evaluate | None, scope: Scope
 
 
 def compile_fill(argument: Any, scope: Scope) -> PipelineStage:
-    """Return a `$fill` stage, which is `$setWindowFields` and `$addFields` to a server, too."""
+    """Return a `$fill` stage, which is `$setWindowFields` and `$addFields` to a server, too.
+
+    Fields that a method fills (`locf` the last value before, `linear` a line between neighbours) are
+    computed first, in the order of `sortBy`; fields that a value fills are set afterwards, where they are
+    null or missing, so that their expressions see what methods filled. Raises `CommandError` for a
+    malformed stage.
+    """
     if not is_object(argument):
         raise CommandError(
             ErrorCode.FAILED_TO_PARSE,
@@ -115,6 +137,7 @@ def compile_fill(argument: Any, scope: Scope) -> PipelineStage:
     if methods:
         parts = {name: argument[name] for name in ("partitionBy", "sortBy") if name in argument}
         if "partitionByFields" in argument:
+            # The short form: partition by these fields together, as by a document of them.
             parts["partitionBy"] = {name: f"${name}" for name in argument["partitionByFields"]}
         stages.append(compile_set_window_fields({**parts, "output": methods}, scope))
     if values:
@@ -126,6 +149,10 @@ def compile_fill(argument: Any, scope: Scope) -> PipelineStage:
 def _with_values(
     document: Document, fields: list[tuple[tuple[str, ...], Evaluate]], scope: Scope
 ) -> Document:
+    """Return a document with its empty fields filled.
+
+    Every expression sees the document as it came in, not what another field was filled with.
+    """
     frame, changed = scope.frame(document), copy_value(document)
     for parts, evaluate in fields:
         if nullish(gather(document, parts)):

@@ -1,8 +1,9 @@
 """The functions of `$setWindowFields`, compiled: each makes of a partition a value for every document.
 
-Window functions that need the order of a partition: ranks, shifts, slopes, areas, averages, fillings.
-
-Each takes the partition and the value of its input for each document, and returns a value for each.
+Accumulators run over the window of each document. The others need the order of a partition: ranks, shifts,
+slopes, areas, averages, fillings. The first half of the file computes: each function takes the partition and
+the value of its input for each document, and returns a value for each. The second half checks arguments
+when the stage is compiled, one parser for each kind in `_FUNCTIONS`, with a server's codes.
 """
 
 from __future__ import annotations
@@ -345,6 +346,7 @@ _EXCEEDED: Final = (
     "Exceeded memory limit in DocumentSourceSetWindowFields, used more than the max allowed "
     f"{MAX_OPERATOR_BYTES} bytes"
 )
+# Units of a fixed length, by which a slope can be multiplied; months, quarters and years vary.
 _LARGEST_UNIT: Final = frozenset({"week", "day", "hour", "minute", "second", "millisecond"})
 
 
@@ -407,7 +409,11 @@ _DEVIATIONS: Final = frozenset({"$stdDevPop", "$stdDevSamp"})
 
 
 def _sliding(source: Evaluate, bounds: Bounds, make: Callable[[], Covariance | SlidingDeviation]) -> Compute:
-    """Return a function whose values come into the window of each document and leave it."""
+    """Return a function whose values come into the window of each document and leave it.
+
+    Each value is taken in once and taken out once, so that the cost is the partition's length, whatever the
+    window. `_over` computes each window anew.
+    """
 
     def compute(partition: Partition) -> list[Any]:
         values = _values(source, partition)
@@ -415,6 +421,7 @@ def _sliding(source: Evaluate, bounds: Bounds, make: Callable[[], Covariance | S
         found: list[Any] = []
         for lower, upper in interruptible(bounds.windows(partition)):
             if lower == upper:
+                # A window without documents leaves the sums as they are for the next one.
                 found.append(make().value)
                 continue
             for index in range(end, upper):

@@ -1,6 +1,15 @@
 """The databases, collections, views and indexes of a deployment, with their options.
 
 A deployment has one catalog, as it has one oplog: what the primary does, all members have done.
+
+Three layers in one file. `Collection` is a record: options as `listCollections` shows them, and what follows
+from them. `Catalog` maps names to records, and tells the engine of each change that concerns documents:
+`create`, `drop`, `rename`, `modify` and the indexes go through it, so that the two agree. `Workspace` is the
+fork of a transaction, which notes the collections that it makes. The rest checks names and graphs of views.
+
+A view is a record without documents: `resolve` gives the collection at its end and the pipeline on the way.
+Names are claimed, options validated and views checked before the engine hears of a collection, because
+nothing here is undone.
 """
 
 from __future__ import annotations
@@ -141,9 +150,11 @@ class Collection:
                     ErrorCode.BAD_VALUE,
                     f"'{name}' must be present and contain a valid BSON UTC datetime value",
                 )
+        # `bypassDocumentValidation` passes over rules of the user's, and not over the time of a measurement.
         if _ENCRYPTED in self.options and not bypassing:
             check_encrypted(self.options[_ENCRYPTED], document)
         if self.validator is not None and not bypassing:
+            # Only a validator that names `$$NOW` or its like has the clock read, at each insert.
             if self.validator.names_builtins:
                 self.validator.check(document, before, builtins())
             else:
@@ -239,6 +250,7 @@ class Catalog:
         collection.validator = _validator(shown)
         if kind != "view":
             self.engine.create(ns, **storage_of(collection))
+        # A time series has no index of `_id`, and the profiler's collection has none either.
         if kind == "collection" and ns.collection != _PROFILE:
             collection.indexes["_id_"] = _id_index(shown)
         self._collections[ns] = collection
@@ -251,6 +263,7 @@ class Catalog:
         if not view.is_view:
             return
         home = Namespace(view.ns.db, VIEWS)
+        # By way of `ensure`, which makes the collection with its first view; a modified view is written anew.
         self.ensure(home)
         names = ("viewOn", "pipeline", "collation")
         document = {"pipeline": []} | {name: view.options[name] for name in names if name in view.options}
@@ -291,7 +304,8 @@ class Catalog:
     def copy(self) -> Catalog:
         """Return a catalog that holds the same, and changes alone, the options of its collections too.
 
-        A fork shares these with its origin: a transaction asks whether they are still the same.
+        A fork shares these with its origin: a transaction asks whether they are still the same. A copy is for
+        members that go their own way, such as one that lags.
         """
         copy = Catalog(self.engine.fork(), self._make_uuid)
         copy._collections = {
@@ -314,6 +328,7 @@ class Catalog:
         """
         self.engine = snapshot.engine.fork()
         self._collections = {}
+        # The records are the same objects as then, with the contents of then: transactions compare them.
         for kept in snapshot.kept:
             collection = kept.collection
             collection.ns, collection.validator = kept.ns, kept.validator
@@ -358,6 +373,7 @@ class Catalog:
         """
         if collection.is_view:
             self.check_view(collection.ns, {**collection.options, **changes})
+        # Asked before and after: a change that ends expiry has to be told, too.
         expired = collection.expires
         for name, value in changes.items():
             if value is None:
@@ -378,6 +394,7 @@ class Catalog:
         Others have their turns meanwhile: raises `CommandError` 276 if the collection is another one then.
         """
         self.engine.create_index(collection.ns, index, tolerant=tolerant)
+        # The build gave way: the name may be free by now, or another collection's.
         if self._collections.get(collection.ns) is not collection:
             self.engine.drop_index(collection.ns, index.name)
             raise CommandError(ErrorCode.INDEX_BUILD_ABORTED, "Index build aborted: collection drop")
@@ -411,6 +428,7 @@ class Catalog:
         for _depth in range(MAX_VIEW_DEPTH):
             if collection is None or not collection.is_view:
                 return ns, pipeline, collection
+            # The pipeline of what lies deeper runs first.
             pipeline = [*collection.options.get("pipeline", []), *pipeline]
             ns = Namespace(ns.db, collection.options["viewOn"])
             collection = self._collections.get(ns)
@@ -472,6 +490,7 @@ def check_name(ns: Namespace) -> None:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid collection name: {name}")
     if name.startswith(BUCKETS):
         raise CommandError(ErrorCode.ILLEGAL_OPERATION, f"Cannot create buckets collection {ns}")
+    # A server's own databases have collections of any such name (`config.system.sessions`).
     if name.startswith("system.") and name not in _SYSTEM_NAMES and ns.db not in BUILT_IN:
         raise CommandError(ErrorCode.INVALID_NAMESPACE, f"Invalid system namespace: {ns}")
     if len(str(ns).encode()) > MAX_NAME_BYTES:
@@ -563,8 +582,9 @@ def matching(
 
 
 MAX_VIEW_DEPTH: Final = 20
+"""How many views may stand on one another (`ViewGraph::kMaxViewDepth`)."""
 MAX_VIEW_PIPELINE_BYTES: Final = 16_000_000
-"""How many views may stand on one another."""
+"""The bytes of the pipelines of a view and of all below it (`ViewGraph::kMaxViewPipelineSizeBytes`)."""
 
 _NAMED_BY: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 
@@ -599,6 +619,7 @@ def check_graph(view: Namespace, graph: Graph) -> None:
     if path is not None:
         shown = " => ".join(map(str, path))
         raise CommandError(ErrorCode.GRAPH_CONTAINS_CYCLE, f"View cycle detected: {shown}")
+    # A view may be put between others: what counts is the longest way down from it, and the longest way up.
     readers: dict[Namespace, list[Namespace]] = {each: [] for each in graph}
     for each, read in graph.items():
         for other in read:

@@ -3,6 +3,14 @@
 An index is built in turns with others, whose writes meanwhile it catches up with. A build reads the documents
 as they were when it began. What has changed behind it is entered by another look at the documents, until
 there is one during which nobody wrote. A server notes the writes on the side instead.
+
+The rest of the file is `CollectionState`. `documents` is a dictionary, whose order is the natural order; a
+replaced document keeps its place. Its keys are the `identity` of `_id`, or record numbers where several may
+share one. Four groups of structures follow every change of it (`add`, `replace`, `discard`): `unique`,
+`by_value`, `ordered` by the name of their index, and `records`, the record number of each key.
+
+A change to these goes to a copy while `is_read`; the engine takes care of that (`MemoryEngine._own`), and the
+methods here rely on it. Who iterates over `read` raises `readers` around it; `prepare` does so itself.
 """
 
 from __future__ import annotations
@@ -67,6 +75,7 @@ class IndexBuild:
         unless it is tolerant.
         """
         entered = self._entered
+        # By identity of the objects: documents are values, so another object is another state of a document.
         gone = [key for key, held in interruptible(entered.items()) if documents.get(key) is not held]
         for key in interruptible(gone):
             self._forget(key, entered.pop(key))
@@ -193,6 +202,7 @@ class CollectionState:
 
     def key_of(self, document: Document) -> Hashable:
         """Return the key to keep a new document under."""
+        # Measurements have no key of their own: the record number is one, and is not used again.
         if not self.unique_ids:
             return ("record", self.next_record)
         value: Any = document["_id"]
@@ -231,6 +241,7 @@ class CollectionState:
         name = self.lookups.get(path)
         if name is None:
             return None
+        # What a plan would have counted: `$indexStats` shows lookups as well.
         self.ordered[name].usage.ops += 1
         return self._in_order(self.by_value[name].holders(value))
 
@@ -250,6 +261,7 @@ class CollectionState:
         if query.hint:
             index = self._hinted(query.hint)
             return SCAN if index is None else hinted(query, index, self.prepare)
+        # A search must go by its index, whatever others there are.
         wanted = query.filter
         for name, index in self.ordered.items():
             if not index.is_ordered and is_served_by(wanted, index.spec) and _may_use(query, name):
@@ -280,9 +292,11 @@ class CollectionState:
         sort = tuple((name, str(direction)) for name, direction in (query.sort or {}).items())
         shape = (tuple(conditions), sort, tuple(query.projection or ()), str(query.collation))
         known, works = self.cached.get(shape), self._count(plan)
+        # A server activates a plan at its second run that needs no more works than the first one.
         if known is not None:
             known.is_active = known.is_active or works <= known.works
             return
+        # The oldest one goes: a dictionary keeps the order of its keys.
         if len(self.cached) == _MOST_PLANS:
             del self.cached[next(iter(self.cached))]
         self.cached[shape] = CachedPlan(query, plan.spec.name, works)
@@ -297,6 +311,8 @@ class CollectionState:
 
     def _candidates(self, query: Query) -> list[Plan]:
         """Return the plans by indexes that hold values in order."""
+        # Without a sort or a tree, only an index whose first field is in the filter can have a plan: most
+        # indexes are passed over without their clauses being looked at.
         wanted = query.filter
         every = bool(query.sort) or "$and" in wanted or "$or" in wanted
         found = plans(
@@ -336,6 +352,7 @@ class CollectionState:
         """Return how many keys a plan has to read."""
         if plan.branches:
             return sum(self._count(branch) for branch, _filter in plan.branches)
+        # Counted exactly, by bisection, where a server runs the candidates for a while.
         if plan.pin is not MISSING and len(plan.bounds) == 1:
             return len(self._holders(plan))
         entries = self._entries(plan)
@@ -351,6 +368,7 @@ class CollectionState:
 
     def _holders(self, plan: Plan) -> Collection[Hashable]:
         assert plan.spec is not None
+        # Ids have no index by value: the documents themselves are by id.
         if plan.spec.name == _ID:
             key = identity(plan.pin)
             return (key,) if key in self.documents else ()
@@ -393,6 +411,7 @@ class CollectionState:
                 yield key, document
 
     def _of_branches(self, plan: Plan, examined: Examined | None) -> Iterator[tuple[Hashable, Document]]:
+        # A document that several branches find comes once, with the first of them, as from an OR stage.
         seen: set[Hashable] = set()
         for branch, wanted in plan.branches:
             each = Query(wanted)
@@ -430,6 +449,7 @@ class CollectionState:
         seen: set[Hashable] = set()
         for position in positions(entries, plan, examined.read_key):
             key = entries[position][2]
+            # With one key for each document none can come twice.
             if not index.multikey:
                 yield key
             elif key not in seen:
@@ -440,6 +460,7 @@ class CollectionState:
 
     def add(self, key: Hashable, document: Stored) -> None:
         """Keep a new document."""
+        # The record number first of what follows: ordered indexes have it in their entries.
         self.documents[key] = document
         self.size += len(document.raw)
         self.records[key] = self.next_record
@@ -450,6 +471,7 @@ class CollectionState:
 
     def replace(self, key: Hashable, before: Stored, after: Stored) -> None:
         """Keep another document in the place of one."""
+        # In this order: the two may share keys, which to leave last would take away again.
         self._leave(key, before)
         self._enter(key, after)
         self.documents[key] = after
@@ -459,6 +481,7 @@ class CollectionState:
         """Keep a document no longer."""
         del self.documents[key]
         self.size -= len(document.raw)
+        # The record number last: it is needed to find the entries.
         self._leave(key, document)
         del self.records[key]
         if self.buckets is not None:
@@ -521,6 +544,7 @@ class CollectionState:
         self.checks.pop(name, None)
         self.lookups = self._lookups()
 
+    # Where two indexes begin with a field, or one leaves documents out, `equals` says None: a plan decides.
     def _lookups(self) -> dict[str, str]:
         firsts = [index.first for index in self.ordered.values()]
         return {

@@ -92,6 +92,7 @@ class MemoryEngine:
 
     def insert(self, ns: Namespace, document: Document, *, accept: Accept | None = None) -> Document:
         """Store a document (with an `_id`) and return it as stored. Raises `WriteError` 11000."""
+        # Without a call in the usual case: `insertMany` comes here for each document.
         collection = self._collections.get(ns)
         if collection is None or collection.is_read:
             collection = self._ensure(ns)
@@ -112,6 +113,7 @@ class MemoryEngine:
         if collection is None:
             return self._find(None, query, self._scope(query))
         collection.put_in_order()
+        # Around the projection too, which may give way, and asks the collection for keys and record ids.
         collection.readers += 1
         try:
             return self._find(collection, query, self._scope(query))
@@ -127,6 +129,7 @@ class MemoryEngine:
             project = compile_projection(query.projection, seeing, query=query.filter)
         elif collection is not None and scan.is_everything(query):
             return scan.part_of(collection, query)
+        # Also without a collection, since a malformed query fails there as well.
         pairs = scan.select(collection, query, scope)
         if collection is None:
             return []
@@ -166,6 +169,7 @@ class MemoryEngine:
             multi=update.multi,
             now=query.now,
         )
+        # By the key of each document: so the dictionary counts them, and a restart finds it filled.
         done = {} if update.done is None else update.done
         left = True
         while left:
@@ -197,6 +201,7 @@ class MemoryEngine:
     def delete(self, ns: Namespace, query: Query, *, accept: Accept | None = None) -> list[Document]:
         """Delete the documents that match and return them."""
         deleted: list[Document] = []
+        # Nobody has a turn while the loop's body runs: `_targets` gives way when asked for the next one.
         for collection, key, document in self._targets(ns, query, self._scope(query), limit=query.limit):
             if accept is not None:
                 accept(Changed(document, None, size=len(document.raw)))
@@ -214,6 +219,7 @@ class MemoryEngine:
     ) -> list[Document]:
         """Return what the pipeline makes of the collection, or of `documents`."""
         match = pipeline[0].get("$match", {}) if pipeline else {}
+        # Always with a list for failures: a pipeline is optimized, as a filter is only where it may compute.
         scope = self._scope(options, metadata_of_pipeline(pipeline))
         if scope.failures is None:
             scope = scope._replace(failures=[])
@@ -245,6 +251,7 @@ class MemoryEngine:
         collection = self._collections.get(ns)
         if collection is None:
             return []
+        # The most frequent query of all: no `Query` is made for it.
         if path == "_id" and collection.unique_ids and type(value) in SCALARS:
             document = collection.by_id(value)
             return [] if document is None else [document]
@@ -263,6 +270,7 @@ class MemoryEngine:
             return Explanation(exists=False)
         plan = collection.plan(query)
         explanation = explained(collection, plan, query)
+        # A rejected plan is explained as the query with a hint of its index, which has no rivals.
         others = tuple(
             self.explain(ns, query._replace(hint=name), run=run) for name in collection.rivals(query, plan)
         )
@@ -330,6 +338,7 @@ class MemoryEngine:
     def create_index(self, ns: Namespace, index: IndexSpec, *, tolerant: bool = False) -> None:
         """Enforce an index, if it is unique, and have equalities on its first field find with it."""
         self._ensure(ns)
+        # Between the last look of the build and its entry in the collection nobody has a turn.
         build = build_index(ns, index, lambda: self._collections.get(ns), tolerant=tolerant)
         self._own(ns).add_index(build)  # type: ignore[union-attr]
 
@@ -345,6 +354,7 @@ class MemoryEngine:
         assert collection is not None
         del self._collections[source]
         self._collections[target] = collection
+        # Unique indexes name the collection in their errors.
         for index in collection.unique.values():
             index.ns = target
 
@@ -352,6 +362,8 @@ class MemoryEngine:
 
     def fork(self) -> MemoryEngine:
         """Return an engine that shares each collection until one of the two changes it."""
+        # The mark stays on both sides: whichever changes the collection first takes a copy, and so does the
+        # other one later, since nobody knows whether further forks hold it.
         fork = MemoryEngine(rng=self._rng)
         for collection in self._collections.values():
             collection.shared = True
@@ -405,6 +417,7 @@ class MemoryEngine:
         return collection
 
     def _scope(self, query: Query, metadata: QueryMetadata | None = None) -> Scope:
+        # Most writes and lookups need no surroundings at all, and share one scope.
         fold = fold_of(query.collation) if query.collation else None
         metadata = metadata or metadata_of(query.filter)
         plain = query.let is None and query.now is None and query.read is None and query.make_id is None
@@ -468,6 +481,7 @@ class MemoryEngine:
                     return
             if not missed or limit != 1:
                 return
+            # A few tries reach every document, so the search ends, however busy other writers are.
             wanted *= 32
             found = scan.select(self._own(ns), query._replace(limit=wanted), scope)
 
@@ -477,6 +491,7 @@ class MemoryEngine:
         key = collection.key_of(document)
         if collection.clustered:
             check_record_id(document["_id"], held=key in collection.documents)
+        # The `_id` first: of several indexes whose keys are held already, a server names that of `_id`.
         if key in collection.documents:
             raise duplicate_key(ns, "_id_", {"_id": 1}, [document["_id"]])
         if collection.unique or collection.checks:
@@ -502,6 +517,8 @@ class MemoryEngine:
         return changed
 
     def _upsert(self, ns: Namespace, update: Update, updater: Updater, accept: Accept | None) -> UpdateResult:
+        # Equalities of the filter are fields of the new document; a replacement takes the `_id` of these
+        # alone.
         pins = list(equalities(update.query.filter))
         replacing = isinstance(update.change, dict) and not is_operators(update.change)
         base = seed([pair for pair in pins if pair[0] == "_id"] if replacing else pins)
@@ -556,6 +573,7 @@ def updated(
     Nobody has a turn between the return and the look at the document.
     """
     for attempt in range(_ATTEMPTS):
+        # In turns, because nothing is stored yet: if others are faster, the new document is thrown away.
         with _IN_TURNS if attempt < _ATTEMPTS - 1 else in_one_turn():
             after = stored(updater.apply(before))
         collection = own()
@@ -569,6 +587,9 @@ def updated(
 
 
 # A plan as `explain` is told of it.
+#
+# `commands.queries.explain` makes stages of these figures (`FETCH`, `IXSCAN`, ...); here is what only the
+# engine knows: bounds, what they leave to ask, and arrays on the way to keys.
 
 
 def explained(collection: CollectionState, plan: Plan, query: Query) -> Explanation:

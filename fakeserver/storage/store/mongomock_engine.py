@@ -7,6 +7,12 @@ are never reached: what would draw on them is refused before (`_REFUSED`), and e
 A change is tried in mongomock first, which checks its indexes, and made when `accept` has seen it. Beside
 each collection stand `images`: its documents as they were handed out, in natural order. A search is one
 step, since mongomock has no yield points; a write of many documents has one before each.
+
+The images are there because the port promises documents that are values: mongomock returns a copy at each
+search, while an oplog entry, a cursor and `Changed.before` need the same object. They are also what sizes,
+the natural order and claims of transactions are computed from. mongomock and its images must hold the same,
+so every change goes through `_Held.make`. A fork copies a whole collection, document by document, at its
+first write: this engine is for small data.
 """
 
 from __future__ import annotations
@@ -82,10 +88,12 @@ def _translated() -> Iterator[None]:
     """Have what mongomock raises be an error of a command; what it has no error for is 238."""
     try:
         yield
+    # A duplicate key passes: its caller knows the document, which the message of a server names.
     except (CommandError, mongomock.DuplicateKeyError):
         raise
     except mongomock.OperationFailure as error:
         raise WriteError(error.code or ErrorCode.BAD_VALUE, str(error)) from error
+    # Whatever else: mongomock fails with a TypeError or a KeyError where it lacks something.
     except Exception as error:
         raise not_implemented(f"what mongomock fails at ({type(error).__name__}: {error})") from error
 
@@ -212,6 +220,7 @@ class MongomockEngine:
         _refuse(list(pipeline))
         with _translated():
             if documents is not None:
+                # Documents of a view or a source may lack an `_id`, which a collection of mongomock adds.
                 wrapped = ({"_id": place, "root": document} for place, document in enumerate(documents))
                 unwrap = {"$replaceRoot": {"newRoot": "$root"}}
                 return list(_scratch(*wrapped).aggregate([unwrap, *pipeline]))
@@ -350,6 +359,8 @@ class MongomockEngine:
                 yield image
 
     def _make(self, ns: Namespace, held: _Held, change: Changed, accept: Accept | None) -> None:
+        # A delete cannot fail, so it is accepted at once. Another change is tried, taken back, accepted and
+        # made again: `accept` sees the storage without it, and never sees one that an index refuses.
         if change.after is None and accept is not None:
             accept(change)
         with _translated():
@@ -389,6 +400,7 @@ class MongomockEngine:
             filters = {"array_filters": list(update.array_filters)} if update.array_filters else {}
             run(dict(update.query.filter), change, upsert=before is None, **filters)
             after = scratch.find_one()
+        # `_id` first, as a server stores it; mongomock leaves it where the filter or the change had it.
         made = stored({"_id": after["_id"], **after})
         check_updated(len(made.raw), *(_UPSERTED if before is None else _UPDATED))
         return made

@@ -1,4 +1,13 @@
-"""Selection: the documents of a collection that a query is about, and the way to find them."""
+"""Selection: the documents of a collection that a query is about, and the way to find them.
+
+Three ways, from the cheapest: everything as it lies (`part_of`), an equality with a scalar that an index
+alone answers (`looked_up`), and a plan (`select`). The first two skip the compilation of the filter and the
+choice of an index, which would cost more than the search. All give the stored documents, without copies.
+
+`select` keeps an order that decides errors: the filter is compiled, searches are checked, the sort is
+checked, constants are checked, and only then is a document read. Errors from there on are of a plan that
+runs, which a server says ahead of the message (`CommandError.executing`).
+"""
 
 from __future__ import annotations
 
@@ -50,6 +59,7 @@ def _scan(
     collection: CollectionState | None, query: Query, scope: Scope, examined: Examined | None = None
 ) -> list[tuple[Hashable, Document]]:
     limit = query.limit
+    # The sum of two longs, where `islice` takes one.
     stop = min(query.skip + limit, INT64_MAX) if limit else None
     # What a run comes to is counted along its plan.
     keys = None if collection is None or examined is not None else looked_up(collection, query, scope)
@@ -73,6 +83,7 @@ def _scan(
     matching = (pair for pair in pairs if predicate(pair[1]))
     sort = query.sort
     try:
+        # `$near` has an order of its own, unless the query asks for another.
         if searched and DISTANCE in scope.meta and not sort:
             distance = scope.meta[DISTANCE]
             found = sorted_at_leisure(list(matching), lambda pair: distance(pair[1]))[query.skip : stop]
@@ -82,6 +93,7 @@ def _scan(
             found = list(matching)
             if not scope.spills:
                 check_sorted(document for _key, document in found)
+            # Found again by identity: a sort takes documents, and a write needs their keys.
             key_of = {id(document): key for key, document in found}
             documents = sort_documents([document for _key, document in found], sort, scope.fold, scope.meta)
             found = [(key_of[id(document)], document) for document in documents][query.skip : stop]
@@ -122,6 +134,7 @@ def metadata(
         assert collection is not None
         return bson.Int64(collection.records[collection.key_held(document)])
 
+    # A plan is made when the first document is asked for its key, and then kept: few projections do.
     plans: list[Plan] = []
 
     def index_key_of(document: Document) -> Any:
@@ -165,6 +178,7 @@ def read_for(
     if keys is not None:
         return [collection.documents[key] for key in keys]
     plan = collection.plan(wanted)
+    # One step, without a yield point: a list of references.
     if plan.is_scan and not plan.backwards:
         return list(collection.documents.values())
     if plan.rivals > 1:
@@ -191,6 +205,7 @@ def looked_up(collection: CollectionState, query: Query, scope: Scope) -> list[H
     ((path, value),) = wanted.items()
     if type(value) not in SCALARS:
         return None
+    # At most one document: a sort changes nothing, and an index filter does not apply to it (IDHACK).
     if path == "_id" and collection.unique_ids:
         return [] if collection.by_id(value) is None else [identity(value)]
     return None if query.sort or query.allowed is not None else collection.equals(path, value)

@@ -3,6 +3,10 @@
 A server keeps measurements in buckets, by their metadata and a span of time. Of that clients see: the span,
 which follows from the granularity and only grows; measurements with their time and metadata first; updates
 that are about the metadata and nothing else, since that belongs to a whole bucket.
+
+Here a time series is an ordinary collection of measurements, and `Buckets` only gives them an order: by the
+bucket that each would be in, then by time. `commands` calls the checks and `arranged` before the engine sees
+a measurement; `CollectionState` keeps a `Buckets`, and sorts by it when somebody reads (`put_in_order`).
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from fakeserver.storage.port.engine import Document, Namespace
     from fakeserver.storage.values.stored import Stored
 
+# In seconds, by granularity: how much time a bucket may span, and to what its beginning is rounded down.
+# Their order is that of the granularities, of which a later one may follow an earlier one only.
 _SPANS: Final = {"seconds": 3600, "minutes": 86_400, "hours": 2_592_000}
 _ROUNDINGS: Final = {"seconds": 60, "minutes": 3600, "hours": 86_400}
 _ELSEWHERE: Final = ("capped", "autoIndexId", "idIndex", "size", "max", "validator", "validationLevel",
@@ -145,6 +151,7 @@ def bucket_key(key: Mapping[str, Any], spec: Mapping[str, Any]) -> Document:
         if first == meta:
             found[f"meta{dot}{rest}"] = direction
         else:
+            # A bucket knows the least and the greatest value of a field: an index of a field is one of both.
             ends = ("min", "max") if direction == 1 else ("max", "min")
             found |= {f"control.{end}.{name}": direction for end in ends}
     return found
@@ -223,6 +230,8 @@ class Buckets:
         meta = self.meta_field
         owner = "" if meta is None or meta not in measurement else identity(measurement[meta])
         begun = self.begun.setdefault(owner, [])
+        # `%` of a negative number rounds down as well, so buckets of times before 1970 begin where they
+        # should.
         fitting = (each for each in reversed(begun[-_OPEN:]) if each[0] <= at < each[0] + self.span)
         bucket = next(fitting, None)
         if bucket is None:

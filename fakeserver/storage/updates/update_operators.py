@@ -1,6 +1,17 @@
 """The update operators, each a function from the value at a path to the new one.
 
 An operator answers `MISSING` to remove the field (or to leave it out) and `KEEP` to leave all as it is.
+
+`updating` calls a check (`CHECKS`) once for each field of a statement, when no document is known, and the
+operator (`OPERATORS`) for each place that the field's path stands for in a document, with the value there
+or `MISSING`. So an argument that is wrong fails though nothing matches, and a value of the wrong type only
+where there is one.
+
+`KEEP` matters: a document counts as modified when a byte of it differs, so that an operator which makes an
+equal value must not hand it on. Current values belong to the stored document and are never changed; arrays
+are built anew. A value from the argument is copied, because one statement is applied to many documents.
+Copies, keys and loops of long values are made with yield points (`…_at_leisure`, `paced`), at which other
+requests have their turn.
 """
 
 from __future__ import annotations
@@ -66,6 +77,13 @@ def _set(_current: Any, argument: Any, _context: UpdateContext) -> Any:
 
 
 def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any, Any, UpdateContext], Any]:
+    """Return `$inc` or `$mul`, which calculate with the number that is there.
+
+    A missing field counts as 0, of the argument's type: `$inc` then sets the argument and `$mul` a zero.
+    Types widen as in a server, int to long to double to decimal; a long that overflows is an error (2) and
+    not a double. Null is a value and no number (14).
+    """
+
     def apply(current: Any, argument: Any, context: UpdateContext) -> Any:
         if current is MISSING:
             return argument if name == "$inc" else combine(operator.mul, argument, 0)
@@ -92,6 +110,12 @@ def _calculate(name: str, calculate: Callable[[Any, Any], Any]) -> Callable[[Any
 
 
 def _extreme(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any, UpdateContext], Any]:
+    """Return `$min` or `$max`, which compare by the order of BSON types, and so values of any types.
+
+    With a collation texts are compared by it; of equal values, whatever their types, the one that is there
+    stays.
+    """
+
     def apply(current: Any, argument: Any, context: UpdateContext) -> Any:
         if current is MISSING:
             return copy_value(argument)
@@ -107,6 +131,8 @@ def _extreme(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any, UpdateCo
 
 def _current_date(_current: Any, argument: Any, context: UpdateContext) -> Any:
     assert context.now is not None, "an update with $currentDate needs the time"
+    # A timestamp is in whole seconds since 1970, with a counter within the second, which is always 1 here.
+    # Anything else, `true`, `false` and `{$type: "date"}`, is the date.
     if argument == {"$type": "timestamp"}:
         epoch = context.now.replace(tzinfo=None) - context.now.replace(tzinfo=None, year=1970, month=1, day=1,
             hour=0, minute=0, second=0, microsecond=0)  # fmt: skip
@@ -115,6 +141,7 @@ def _current_date(_current: Any, argument: Any, context: UpdateContext) -> Any:
 
 
 def _array(current: Any, message: str) -> list[Any]:
+    """Return an array to work on, a new one. A missing field is an empty array. Raises `WriteError` 2."""
     if current is MISSING:
         return []
     if not isinstance(current, list):
@@ -123,6 +150,12 @@ def _array(current: Any, message: str) -> list[Any]:
 
 
 def _push(current: Any, argument: Any, context: UpdateContext) -> Any:
+    """Append to an array.
+
+    Modifiers work in a fixed order, whatever theirs in the statement: elements are put in, then all are
+    sorted, then cut. So `$slice` may throw away what has just been pushed. Without `$each`, a document with
+    such names is a value.
+    """
     items = _array(
         current,
         f"The field '{context.path}' must be an array but is of type {type_name(current)} in document "
@@ -131,17 +164,24 @@ def _push(current: Any, argument: Any, context: UpdateContext) -> Any:
     if not is_object(argument) or "$each" not in argument:
         return [*items, copied_at_leisure(argument)]
     position = argument.get("$position")
+    # A negative position counts from the end, and one beyond either end means that end, as of a Python slice.
     at = len(items) if position is None else whole(position) or 0
     items[at:at] = copied_at_leisure(argument["$each"])
     if "$sort" in argument:
         items = sort_values(items, argument["$sort"])
     if "$slice" in argument:
         count = whole(argument["$slice"]) or 0
+        # A negative count keeps the last elements, and 0 keeps none.
         items = items[:count] if count >= 0 else items[count:]
     return items
 
 
 def _add_to_set(current: Any, argument: Any, context: UpdateContext) -> Any:
+    """Append what an array does not hold yet, compared as in filters: by value across number types.
+
+    Repetitions that are there stay: only what is added is compared. An array without a new element is kept
+    as it is, but a missing field becomes an array, if only an empty one.
+    """
     items = _array(
         current,
         f"Cannot apply $addToSet to non-array field. Field named '{context.name}' has non-array type "
@@ -159,6 +199,10 @@ def _add_to_set(current: Any, argument: Any, context: UpdateContext) -> Any:
 
 
 def _pop(current: Any, argument: Any, context: UpdateContext) -> Any:
+    """Remove the last element (1) or the first one (-1); an empty array stays as it is.
+
+    A value that is no array is error 14 here, though 2 in `$push` and `$pull`: servers differ by operator.
+    """
     if current is MISSING:
         return KEEP
     if not isinstance(current, list):
@@ -170,6 +214,7 @@ def _pop(current: Any, argument: Any, context: UpdateContext) -> Any:
 
 
 def _pull(current: Any, argument: Any, context: UpdateContext) -> Any:
+    """Remove the elements that meet a condition, as `compile_pull` understands it."""
     if current is MISSING:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
@@ -179,6 +224,7 @@ def _pull(current: Any, argument: Any, context: UpdateContext) -> Any:
 
 
 def _pull_all(current: Any, argument: Any, context: UpdateContext) -> Any:
+    """Remove each element that equals one of a list; unlike in `$pull`, a document there is a value."""
     if current is MISSING:
         return KEEP
     items = _array(current, "Cannot apply $pull to a non-array value")
@@ -189,6 +235,11 @@ def _pull_all(current: Any, argument: Any, context: UpdateContext) -> Any:
 
 
 def _bit(current: Any, argument: Any, context: UpdateContext) -> Any:
+    """Calculate bit by bit with an integer; a missing field counts as 0.
+
+    The result is a long if one of the operands is. Several operations in one argument apply one after the
+    other, in their order.
+    """
     value = 0 if current is MISSING else current
     if not isinstance(value, int) or isinstance(value, bool):
         raise WriteError(
@@ -224,6 +275,8 @@ OPERATORS: Final[dict[str, Callable[[Any, Any, UpdateContext], Any]]] = {
 
 
 def _check_number(name: str, verb: str) -> Callable[[str, Any], None]:
+    """Return the check of `$inc` and `$mul`: a wrong type is error 14, while most arguments give 2 or 9."""
+
     def check(path: str, argument: Any) -> None:
         if not is_number(argument):
             raise WriteError(
@@ -236,6 +289,10 @@ def _check_number(name: str, verb: str) -> Callable[[str, Any], None]:
 
 
 def _check_push(_path: str, argument: Any) -> None:
+    """Refuse modifiers that are unknown or malformed. Raises `WriteError` 2.
+
+    There are none without `$each`: what would be modifiers is then a document to append.
+    """
     if not is_object(argument) or "$each" not in argument:
         return
     for name in argument:
@@ -247,6 +304,7 @@ def _check_push(_path: str, argument: Any) -> None:
             f"The argument to $each in $push must be an array but it was of type: "
             f"{type_name(argument['$each'])}",
         )
+    # Both messages are a server's, which differ in their words.
     for name, found in (("$slice", " but was given type:"), ("$position", ", not of type:")):
         if name in argument and whole(argument[name]) is None:
             raise WriteError(
@@ -286,6 +344,10 @@ def _adds_each(argument: Any) -> bool:
 
 
 def _check_add_to_set(_path: str, argument: Any) -> None:
+    """Refuse `$each` with other fields or without an array. Raises `WriteError` 2 or 14.
+
+    `$addToSet` has no further modifiers: an order or a limit would have no meaning in a set.
+    """
     if not _adds_each(argument):
         return
     if len(argument) > 1:
@@ -318,10 +380,12 @@ def _check_pull_all(_path: str, argument: Any) -> None:
 
 
 def _check_pull(_path: str, argument: Any) -> None:
+    """Compile a condition for its mistakes alone, so that a bad one fails though no document matches."""
     compile_pull(argument)
 
 
 def _check_current_date(_path: str, argument: Any) -> None:
+    """Refuse what says neither that the date is wanted nor of which type. Raises `WriteError` 2."""
     if isinstance(argument, bool):
         return
     if not is_object(argument):

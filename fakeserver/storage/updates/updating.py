@@ -1,4 +1,15 @@
-"""Updates, compiled to functions from a document to its successor: operators, replacement, or pipeline."""
+"""Updates, compiled to functions from a document to its successor: operators, replacement, or pipeline.
+
+Three invariants hold for each form. The `_id` of a document does not change (66): a form that says the same
+one may say it, and it comes first in what is stored. The document that `apply` is given stays as it is,
+because it is what cursors, snapshots and the oplog still hold. And a statement that is wrong fails before a
+document is looked at, when it is compiled, even if none matches.
+
+`inserting` marks the one `apply` of an upsert: `$setOnInsert` works then, `_id` may be set, and names with
+a dollar sign are allowed at the top. `touched` tells change streams which operators worked where, from
+which they report `updatedFields`. It is None for the other two forms: a replacement is reported as a whole,
+and of a pipeline the documents before and after are compared.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +56,7 @@ if TYPE_CHECKING:
 
     Document: TypeAlias = dict[str, Any]
 
+# Stages that make one document of one: others could lose it, multiply it, or read other collections.
 _PIPELINE_STAGES: Final = frozenset(
     {"$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"}
 )
@@ -80,7 +92,12 @@ def compile_update(
     multi: bool = False,
     now: dt.datetime | None = None,
 ) -> Updater:
-    """Return the updater for a change. Raises `WriteError` for one that a server refuses."""
+    """Return the updater for a change. Raises `WriteError` for one that a server refuses.
+
+    The first name decides whether a document is operators or a replacement: a mixture is refused by
+    whichever it began as. A replacement is of one document, so that `multi` is refused with it, as are
+    array filters with all but operators (9).
+    """
     if isinstance(change, list | tuple):
         if array_filters:
             raise WriteError(
@@ -104,7 +121,10 @@ _OF_ONE_FIELD: Final = frozenset({"$set", "$unset", "$inc", "$mul", "$setOnInser
 
 
 def looks_at_nothing_else(change: Any) -> bool:
-    """Return whether a change needs no surroundings (`Scope`, time): its operators see their field alone."""
+    """Return whether a change needs no surroundings (`Scope`, time): its operators see their field alone.
+
+    The update command spares such a statement the reading of options that it does not have.
+    """
     return type(change) is dict and bool(change) and _OF_ONE_FIELD.issuperset(change)
 
 
@@ -115,6 +135,8 @@ class Replacement:
 
     def __init__(self, change: Mapping[str, Any]) -> None:
         self.change = change
+        # To a server a replacement without an `_id` always modifies the document, though it may equal what
+        # is there.
         self.may_change_nothing = "_id" in change
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
@@ -153,6 +175,8 @@ class PipelineUpdate:
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:  # noqa: ARG002 -- see `Updater`
         """Return the document that the pipeline makes of this one."""
+        # The stages share what they do not change with their input, and an expression may put one value
+        # into two fields. Copies on both sides keep the stored document apart from its successor.
         (changed,) = self.run([copied_at_leisure(document)])
         changed = copied_at_leisure(changed)
         if "_id" in document:
@@ -162,6 +186,10 @@ class PipelineUpdate:
 
 
 def _check_id(before: Any, after: Any) -> None:
+    """Refuse another `_id` than before. Raises `WriteError` 66.
+
+    Numbers of equal value are the same `_id`, whatever their types.
+    """
     if order(before) != order(after):
         raise WriteError(
             ErrorCode.IMMUTABLE_FIELD,
@@ -171,7 +199,15 @@ def _check_id(before: Any, after: Any) -> None:
 
 
 class OperatorUpdate:
-    """`$set` and its kin, applied field by field in the order of the fields' names, as a server does."""
+    """`$set` and its kin, applied field by field in the order of the fields' names, as a server does.
+
+    Operators of one statement do not see each other's results by way of paths: two paths of which one leads
+    to the other are refused (40). So the order shows only in the order of new fields, for which a server
+    sorts all paths, whichever operators they stand below.
+
+    `steps` are operator, path and argument of each field. A path with `$`, `$[]` or `$[x]` stands for
+    several places, which depend on the document and are found in it before anything is changed.
+    """
 
     may_change_nothing = True
 
@@ -190,6 +226,7 @@ class OperatorUpdate:
         self.filters = compile_array_filters(array_filters, scope)
         self.touched: Touched | None = ()
         self.steps = list(_steps(change))
+        # One field conflicts with nothing and needs no order: the usual case is spared both.
         if len(self.steps) > 1:
             # A `$rename` changes two paths: its argument is the old one.
             _refuse_conflicts(
@@ -229,6 +266,8 @@ class OperatorUpdate:
 
     def apply(self, document: Document, *, inserting: bool = False) -> Document:
         """Return the document with each operator applied."""
+        # Whole fields need no paths and no deep copy: values that are not set are shared with the stored
+        # document, which is never changed.
         if self._only_sets and "_id" in document:
             changed = dict(document)
             for _name, path, argument in paced(self.steps):
@@ -241,9 +280,12 @@ class OperatorUpdate:
             if name == "$setOnInsert" and not inserting:
                 continue
             if name == "$rename":
+                # The old path first: a change stream tells it as removed, the new one as set.
                 touched += [(name, split(argument)), (name, split(path))]
                 self._rename(changed, path, argument, inserting=inserting)
                 continue
+            # Places are looked for in the document as it was: `$` means the element that the query matched,
+            # whatever earlier operators did to the array.
             found = concrete(document, path, query=self.query, filters=self.filters, scope=self.scope)
             for parts in paced(found):
                 touched.append((name, parts))
@@ -254,6 +296,11 @@ class OperatorUpdate:
     def _apply_one(
         self, document: Document, name: str, parts: tuple[str, ...], argument: Any, *, inserting: bool
     ) -> None:
+        """Apply an operator at one place of the copy. Raises `WriteError`, 28 for a path that leads nowhere.
+
+        `$pop` and its kin make no path, so that they must refuse one through a scalar by themselves; others
+        are refused it when they write.
+        """
         if name in _CULLING:
             refuse_dead_end(document, parts)
         context = UpdateContext(".".join(parts), document, self.scope, self.now)
@@ -273,6 +320,7 @@ class OperatorUpdate:
         value = exactly(document, old)
         if value is MISSING:
             return
+        # A place in an array has no name to give another one: `$rename` is for fields of documents.
         refuse_array_on(document, old, "source")
         refuse_array_on(document, new, "destination")
         if new[0] == "_id" and not inserting:
@@ -282,6 +330,7 @@ class OperatorUpdate:
 
     @staticmethod
     def _with_same_id(before: Document, after: Document) -> Document:
+        """Return the new document. Raises `WriteError` 66 where its `_id` is another one, or is gone."""
         old, new = before["_id"], after.get("_id", MISSING)
         if new is not old and (new is MISSING or order(new) != order(old)):
             raise _immutable_id()
@@ -296,6 +345,11 @@ def _immutable_id() -> WriteError:
 
 
 def _steps(change: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield operator, path and argument of each field, as they stand, checked one by one.
+
+    Of `$rename` the path is the new one and the argument the old one: a server orders it by where it
+    writes.
+    """
     for name, fields in change.items():
         if name not in OPERATORS and name != "$rename":
             raise WriteError(
@@ -321,6 +375,7 @@ def _steps(change: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def _check_path(path: str) -> None:
+    """Refuse a path that is none. Raises `WriteError` 56 for an empty part, 2 for a misplaced `$`."""
     if not path:
         raise WriteError(ErrorCode.EMPTY_FIELD_NAME, "An empty update path is not valid.")
     parts = split(path)
@@ -334,6 +389,7 @@ def _check_path(path: str) -> None:
 
 
 def _check_positions(path: str, parts: tuple[str, ...]) -> None:
+    """Refuse a `$` that stands twice, or at the beginning, where no array can be. Raises `WriteError` 2."""
     if parts.count("$") > 1:
         raise WriteError(
             ErrorCode.BAD_VALUE, f"Too many positional (i.e. '$') elements found in path '{path}'"
@@ -352,6 +408,11 @@ def _check_positions(path: str, parts: tuple[str, ...]) -> None:
 
 
 def _check_rename(path: str, target: Any) -> None:
+    """Refuse a target that is no path or has to do with the source. Raises `WriteError` 2 or those of a path.
+
+    Neither may lie on the other's path, as moving a field into itself would lose it, and neither may be
+    positional.
+    """
     if type(target) is not str:
         raise WriteError(
             ErrorCode.BAD_VALUE,
@@ -378,6 +439,11 @@ def _check_rename(path: str, target: Any) -> None:
 
 
 def _refuse_conflicts(paths: list[str]) -> None:
+    """Refuse two paths of which one is the other, or leads to it. Raises `WriteError` 40.
+
+    Without this, the result would depend on the order of `{$set: {a: 1, "a.b": 2}}`. Beginnings are kept in
+    a set, so that thousands of paths cost no comparison of pairs.
+    """
     seen: set[tuple[str, ...]] = set()
     begun: set[tuple[str, ...]] = set()
     for path in paced(paths):
@@ -405,7 +471,11 @@ def _id_first(document: Document) -> Document:
 
 
 def seed(pairs: Sequence[tuple[str, Any]]) -> Document:
-    """Return the document that an upsert begins with: what its filter pins, `_id` first."""
+    """Return the document that an upsert begins with: what its filter pins, `_id` first.
+
+    Equalities of the filter alone pin a value: `{x: 1, y: {$gt: 2}}` gives `{x: 1}`. Paths of which one
+    lies within the other, or that are equal, leave open which value is meant: `WriteError` 54.
+    """
     document: Document = {}
     pinned = {path for path, _value in pairs}
     for path, value in pairs:

@@ -1,4 +1,12 @@
-"""Arithmetic that keeps BSON's number types: int grows to long, long to double, and decimal wins."""
+"""Arithmetic that keeps BSON's number types: int grows to long, long to double, and decimal wins.
+
+The type of a result is that of the widest operand, and only wider where the value needs it: two ints that
+overflow make a long, `Int64(1) + 1` stays a long. Beyond a long, an expression makes a double and an update
+fails; that is the caller's choice, who gets an OverflowError (`combine`, `integer`).
+
+`Summation` adds up for `$sum`, `$avg` and `$add`, `RemovableSum` for windows that slide. Their digits are
+those of a server, whose `DoubleDoubleSummation` carries the rounding error of each addition along.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +40,8 @@ _DIGITS_OF_A_DOUBLE: Final = 15
 
 def combine(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """Return `operation` of two numbers in the wider of their types; OverflowError beyond a long."""
+    # The same context twice: operators of plain decimals take the local one, and `create_decimal` rounds what
+    # an operation returns as it got it, such as a minimum.
     if isinstance(left, Decimal128) or isinstance(right, Decimal128):
         with decimal.localcontext(DECIMAL128):
             return Decimal128(DECIMAL128.create_decimal(operation(to_decimal(left), to_decimal(right))))
@@ -59,6 +69,8 @@ def to_decimal(value: Any) -> decimal.Decimal:
         return decimal.Decimal(int(value))
     if value == 0 or not math.isfinite(value):
         return decimal.Decimal(f"{value:g}")
+    # `Decimal128(double, kRoundTo15Digits)` in a server's source: 0.1 becomes 0.100000000000000, not the 34
+    # digits of the double nearest to it, and not 0.1 either.
     number = DECIMAL128.create_decimal_from_float(value)
     place = number.adjusted() - _DIGITS_OF_A_DOUBLE + 1
     rounded = number.quantize(decimal.Decimal(1).scaleb(place), context=DECIMAL128)
@@ -116,6 +128,7 @@ class Summation:
             self._has_long = (
                 self._has_long or isinstance(number, Int64) or not INT32_MIN <= number <= INT32_MAX
             )
+            # Both sums run from the first integer on: which one counts is known at the end alone.
             self._whole += int(number)
             high = int(number / _HALF) * _HALF if abs(number) >= _HALF else 0
             if number != high:
@@ -124,8 +137,10 @@ class Summation:
                 self._add_double(float(high))
 
     def _add_double(self, number: float) -> None:
+        # The error terms make NaN of an infinity (inf - inf). This plain sum is what counts then.
         self._special += number
         number, self._addend = _fast_two_sum(number, self._addend)
+        # Knuth's TwoSum: the exact error of a sum, whichever of its parts is the larger.
         total = self._sum + number
         of_left = total - number
         self._sum, rest = total, (self._sum - of_left) + (number - (total - of_left))
@@ -162,7 +177,11 @@ class Summation:
 
 
 class RemovableSum:
-    """A sum whose parts may be taken out again: infinities and what is no number leave no trace."""
+    """A sum whose parts may be taken out again: infinities and what is no number leave no trace.
+
+    They are counted and never added, because `inf - inf` is not 0. Taking a number out adds its opposite, so
+    the sum stays exact for integers and decimals, and as good as `Summation` is for doubles.
+    """
 
     __slots__ = ("_has_decimal", "_nans", "_negative", "_positive", "_sum")
 

@@ -1,4 +1,13 @@
-"""Arithmetic of dates in a time zone: units, parts, text. Dates are naive and in UTC, as decoded ones are."""
+"""Arithmetic of dates in a time zone: units, parts, text. Dates are naive and in UTC, as decoded ones are.
+
+`add`, `difference` and `truncate` are `$dateAdd`, `$dateDiff` and `$dateTrunc`; `show` and `parse` are
+`$dateToString` and `$dateFromString`. Each turns an instant into what the clocks of the zone show (`local`),
+computes there, and turns it back (`instant`): a day is from midnight to midnight, though it may have 23
+hours. Units below a day pass in universal time (`_TIMES`), so that an hour is an hour when clocks are set.
+
+Dates of any year are computed with in a near one, whole cycles of 400 years away (`dates.folded`); functions
+that take or return `cycles` are those in between.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +93,7 @@ def zone(name: str) -> dt.tzinfo:
     if offset is not None:
         sign, hours, minutes = offset.groups()
         length = dt.timedelta(hours=int(hours), minutes=int(minutes or 0)) * (1 if sign == "+" else -1)
+        # `+99:00` is an offset to a server, and none that `datetime` accepts.
         return dt.timezone(length) if abs(length) < _A_DAY else _FarZone(length)
     try:
         return ZoneInfo(name)
@@ -93,13 +103,17 @@ def zone(name: str) -> dt.tzinfo:
 
 def local(date: dt.datetime, where: dt.tzinfo) -> dt.datetime:
     """Return what the clocks of a time zone show at an instant."""
+    # By hand, because `astimezone` refuses an offset of a day or more.
     if isinstance(where, _FarZone):
         return date + where.ahead
     return date.replace(tzinfo=dt.UTC).astimezone(where).replace(tzinfo=None)
 
 
 def instant(shown: dt.datetime, where: dt.tzinfo) -> dt.datetime:
-    """Return when the clocks of a time zone show that."""
+    """Return when the clocks of a time zone show that.
+
+    Of a time that they show twice, the first; one that they skip counts from the offset before the change.
+    """
     if isinstance(where, _FarZone):
         return shown - where.ahead
     return shown.replace(tzinfo=where).astimezone(dt.UTC).replace(tzinfo=None)
@@ -126,7 +140,10 @@ def milliseconds_of(unit: str) -> int:
 
 
 def most(unit: str) -> int:
-    """Return how many units are too many for any date: more than lie between the first one and the last."""
+    """Return how many units are too many for any date: more than lie between the first one and the last.
+
+    Callers refuse such an amount at once, instead of computing with integers of any length.
+    """
     days = (2**64 - 1) // milliseconds_of("day") + 1
     if unit in _MONTHS:
         return (days // 365 + 1) * 12 // _MONTHS[unit]
@@ -140,6 +157,7 @@ def add(date: Date, unit: str, amount: int, where: dt.tzinfo) -> Date:
     """
     shown, cycles = folded(date)
     if unit in _MONTHS:
+        # In months since year 0: a quarter or a year is 3 or 12 of them, and only the day is left to fit.
         shown = local(shown, where)
         year, month = divmod(_month(shown) + amount * _MONTHS[unit], 12)
         year, more = folded_year(year)
@@ -166,6 +184,8 @@ def difference(start: Date, end: Date, unit: str, where: dt.tzinfo, week_start: 
         return (_month(last) + ahead * _MONTHS_OF_A_CYCLE) // length - (
             _month(first) + past * _MONTHS_OF_A_CYCLE
         ) // length
+    # Days and weeks are counted from the same beginning on both sides: the difference of the numbers is that
+    # of the boundaries, however far apart the dates are.
     since = _REFERENCE
     if unit == "week":
         since = _REFERENCE - dt.timedelta(days=(_REFERENCE.weekday() - week_start) % 7)
@@ -188,6 +208,7 @@ def _month(shown: dt.datetime) -> int:
 
 
 _MOST_YEARS: Final = 100_000_000_000
+"""The years of the largest bin of `$dateTrunc`; error 5439006 beyond."""
 
 
 def _too_large(code: int, size: int) -> CommandError:
@@ -212,6 +233,7 @@ def truncate(date: Date, unit: str, size: int, where: dt.tzinfo, week_start: int
         year, cycles = folded_year(year)
         return far_instant(dt.datetime(year, month + 1, 1), cycles, where)  # noqa: DTZ001 -- what clocks show
     reference_date = _REFERENCE
+    # Bins of weeks begin on the first such weekday of 2000, not with the week that the year begins in.
     if unit == "week":
         reference_date += dt.timedelta(days=(week_start - _REFERENCE.weekday()) % 7)
     length = size * milliseconds_of(unit)
@@ -226,6 +248,9 @@ def truncate(date: Date, unit: str, size: int, where: dt.tzinfo, week_start: int
 
 
 # Text.
+#
+# One table for each direction: `_FORMATS` and `_YEARS` print, `_PARSERS` read. A specifier that a server
+# prints and does not read (`%U`, `%w`) is in the first alone; any other is an error before a date is seen.
 
 _YEARS: Final[Mapping[str, Callable[[dt.datetime], int]]] = {
     "G": lambda shown: shown.isocalendar().year,
@@ -297,6 +322,7 @@ def show(date: Date, pattern: str, where: dt.tzinfo) -> str:
             )
         return f"{year:04}"
 
+    # `split` with a group yields text and specifiers in turns: those at odd places are specifiers.
     parts = interruptible(_SPECIFIER.split(pattern))
     return checked_text("".join(put(part) if at % 2 else part for at, part in enumerate(parts)))
 
@@ -350,6 +376,7 @@ _NATURAL_FIELDS: Final = frozenset("YmdbBj")
 
 
 def _check_one_zone(text: str, where: dt.tzinfo | None) -> None:
+    # UTC as an argument changes nothing, in whatever form it is given, and a server lets it pass.
     if where is None or str(where) in {"UTC", "GMT"}:
         return
     if not isinstance(where, dt.timezone) or where.utcoffset(None):
@@ -363,6 +390,7 @@ def _check_one_zone(text: str, where: dt.tzinfo | None) -> None:
 @lru_cache(maxsize=64)
 def _expression(pattern: str) -> re.Pattern[str]:
     """Return a format as a regular expression, in which the last of several equal specifiers has its name."""
+    # From the end, because a name may stand only once in an expression of Python's, and the last one counts.
     parts, named = [], set()
     for number, part in reversed(list(enumerate(re.split("%(.)", pattern, flags=re.DOTALL)))):
         parser = _PARSERS[part] if number % 2 else re.escape(part)

@@ -1,8 +1,17 @@
 """Collations: their documents, checked and completed as a server does, and their comparison keys.
 
-The keys are those of the Unicode Collation Algorithm in outline (`collation_keys`). A language with an order
-of its own that is not known here may be declared, and texts in known scripts have their order; to put others
-in order is refused (238), rather than done wrongly.
+The keys are those of the Unicode Collation Algorithm in outline. A language with an order of its own that is
+not known here may be declared, and texts in known scripts have their order; to put others in order is refused
+(238), rather than done wrongly.
+
+`fold_of` is the entrance: it turns a collation into a function of a string, which all rooms of the storage
+pass around as `fold`. Its keys are equal for equal texts, and sort as the texts do; None stands for the
+comparison of bytes. `complete` adds the defaults, as `listCollections` shows them; two collations are the
+same if their completed documents are. `stored_fold_of` is for indexes, which must have some order even where
+it is unknown.
+
+A language is a row of `TAILORED`, or a name in `PLAIN`. One in an `UNKNOWN_` set may be declared: its texts
+are equal or not, and comparing them with `<` raises (`UnknownOrder`). To add an order, give it a row.
 """
 
 from __future__ import annotations
@@ -26,6 +35,9 @@ if TYPE_CHECKING:
 # A text becomes elements, one or more for each letter; the key holds one level after the other: letters,
 # accents, case, punctuation that was passed over. The order of the elements is that of the root collation:
 # white space, punctuation, symbols, currencies, digits, letters.
+#
+# Python compares keys as tuples, so an earlier level decides before a later one is looked at, which is what
+# `strength` means: a key of strength 2 is that of strength 3 without its last levels.
 
 
 class Tailoring(NamedTuple):
@@ -157,6 +169,7 @@ _ORDER_OF_ACCENTS: Final = (
     "332 313 314 301 300 306 302 30c 30a 342 308 30b 303 307 338 327 328 304 30d 316 336 335 305 309 30f 310"
     " 311 31b 321 322 323 324 325 326 32d 32e 330 331 334 339"
 )
+# From 16 on: below are the marks of ligatures (1) and of letters that equal another (2 and more).
 _ACCENTS: Final = {int(code, 16): rank for rank, code in enumerate(_ORDER_OF_ACCENTS.split(), start=16)}
 """The accents in their order, which is not that of their codes; others follow."""
 _SLASH, _STROKE, _LIGATED = _ACCENTS[0x338], _ACCENTS[0x335], 1
@@ -220,6 +233,7 @@ class _Element(NamedTuple):
 @lru_cache(maxsize=64)
 def key_function(options: KeyOptions) -> Callable[[str], tuple[Any, ...]]:
     """Return the function that makes keys: equal for equal texts, and in the order of the texts."""
+    # The reader has a compiled expression, and most texts of a sort are compared many times: both are kept.
     reader = _Reader(options)
     return lru_cache(maxsize=4096)(lambda text: _key(text, reader, options))
 
@@ -264,6 +278,7 @@ def _key(text: str, reader: _Reader, options: KeyOptions) -> tuple[Any, ...]:
     levels: list[Any] = [tuple(each.primary for each in elements if each.primary)]
     if options.strength >= _SECONDARY:
         accents = [each.secondary for each in elements]
+        # From the end in Canadian French: `côte` before `coté`, because the last accent decides.
         levels.append(tuple(reversed(accents) if options.backwards else accents))
     capitals = tuple(each.case ^ options.upper_first for each in elements if each.primary)
     if options.case_level:
@@ -275,6 +290,7 @@ def _key(text: str, reader: _Reader, options: KeyOptions) -> tuple[Any, ...]:
         levels.append(passed_over)
         if options.tailoring.kana:
             levels.append(tuple(each.katakana for each in elements if each.primary))
+    # Strength 5 tells apart all that is not the same text: code points are the tie-breaker.
     if options.strength > _QUATERNARY:
         levels.append(unicodedata.normalize("NFD", text))
     return tuple(levels)
@@ -289,6 +305,7 @@ class _Reader:
         """The letters that are no base: the letter that each comes after, and by how much."""
         self.equals = dict(options.tailoring.equals)
         self.ranks = {letter: rank for rank, letter in enumerate(self.equals, start=_LIGATED + 1)}
+        # The longest first, so that `dzs` is found before `dz`, and `ch` before `c`.
         known = sorted([*self.letters, *self.equals], key=len, reverse=True)
         number = rf"0*\d{{1,{_MOST_DIGITS}}}" if options.numeric else r"\d"
         alternatives = [*map(re.escape, known), number, "."]
@@ -304,6 +321,7 @@ class _Reader:
             read = self._long_vowel(before) if part == _LONG_VOWEL else None
             before = part
             for element in self._elements(part) if read is None else [read]:
+                # An accent behind punctuation that is passed over is passed over with it.
                 if self._is_variable(element) or (after_variable and not element.primary):
                     last_level.append(element.primary)
                     after_variable = True
@@ -448,6 +466,7 @@ _ROOT: Final = {
 
 
 _VERSION: Final = "57.1"
+"""The version of ICU that a server is built with: shown in each collation, and the only one that is taken."""
 _FIELDS: Final = Fields.of(
     Field("locale", "string", required=True),
     Field("caseLevel", "bool"),
@@ -532,6 +551,7 @@ def _unknown_letters(locale: str) -> re.Pattern[str] | None:
     language = locale.partition("_")[0].partition("@")[0]
     if language in UNKNOWN_HAN:
         return _IS_HAN
+    # A tailoring of options alone, as Thai has one, says nothing of the order of letters.
     if language not in _UNKNOWN_ORDER or _tailoring(locale)._replace(defaults=()) != Tailoring():
         return None
     return _BEYOND_LATIN if language in UNKNOWN_SCRIPT else _ANY_LETTER
@@ -549,6 +569,7 @@ def complete(collation: Mapping[str, Any] | None) -> dict[str, Any] | None:
     locale = spec["locale"]
     if locale == "simple":
         return None  # bytes are compared, whatever else is said
+    # What is stated goes before the locale's own defaults, and those before the common ones.
     own = dict(_tailoring(locale, spec).defaults)
     options = {name: spec.get(name, own.get(name, default)) for name, default in _DEFAULTS.items()}
     _check(spec, options)
@@ -591,6 +612,7 @@ def _tailoring(locale: str, spec: Mapping[str, Any] | None = None) -> Tailoring:
         )
     language, variant = parts["language"], parts["variant"] or ""
     with_script = language + (parts["script"] or "")
+    # The region first, for `fr_CA`; a region without a row of its own has its language's.
     for name in (language + (parts["region"] or ""), with_script):
         found = TAILORED.get(name + variant)
         if found is not None:

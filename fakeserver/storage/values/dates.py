@@ -2,6 +2,13 @@
 
 The calendar repeats itself every 400 years, to the day of the week. A date beyond Python's years is computed
 with in a year within them, whole cycles away; clocks know no other rules there. Dates are naive and in UTC.
+
+    shown, cycles = folded(date)       a year from 401 to 9599, and how many times 400 years away
+    shown = ...                        arithmetic with `datetime`, up to a cycle either way
+    return unfolded(shown, cycles)     the date again, a `DatetimeMS` where Python has none
+
+A margin of a cycle on either side is what time zones, months and bins need without an OverflowError of
+Python's; those that are raised here mean that a date does not fit into BSON's 64 bits of milliseconds.
 """
 
 from __future__ import annotations
@@ -42,7 +49,10 @@ def date_of(total: int) -> Date:
 
 
 def date_of_id(value: ObjectId) -> Date:
-    """Return when an ObjectId was made, by its first four bytes as a signed number of seconds."""
+    """Return when an ObjectId was made, by its first four bytes as a signed number of seconds.
+
+    `ObjectId.generation_time` takes them as unsigned: ids from 2038 on are of another century to a server.
+    """
     return date_of(int.from_bytes(value.binary[:4], "big", signed=True) * 1000)
 
 

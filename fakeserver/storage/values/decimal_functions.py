@@ -2,6 +2,14 @@
 
 Python's `decimal` has roots, exponentials, powers and logarithms; angles and hyperbolic functions are made of
 them and of power series here.
+
+A server has Intel's decimal library, whose results are compared to the last digit (`test_trigonometry`,
+`test_decimals`). So all is computed with 60 digits (`_computed`) and rounded once, by `rounded`; formulas are
+chosen so that no difference of nearly equal numbers eats up the 26 to spare. Exponentials and logarithms are
+the exception: Intel's go through 113 binary digits, and so do these (`_binary`).
+
+Functions take and return `Decimal`, NaN for NaN. That an argument is in the domain is the caller's to check,
+whose errors have a code for each operator; the sine of an infinity would never end.
 """
 
 from __future__ import annotations
@@ -37,6 +45,7 @@ def rounded(number: Decimal) -> Decimal128:
 
 
 def _computed(calculate: Callable[..., Decimal]) -> Callable[..., Decimal]:
+    # NaN is returned as it came. In a power series it would never end: no sum of NaN equals the one before.
     def within(*arguments: Decimal) -> Decimal:
         for each in arguments:
             if each.is_nan():
@@ -51,6 +60,7 @@ def _computed(calculate: Callable[..., Decimal]) -> Callable[..., Decimal]:
 @lru_cache(maxsize=32)
 def _pi(digits: int) -> Decimal:
     """Return pi by Machin's formula."""
+    # In integers, with ten digits more than asked for, which take up the errors of the divisions.
     unity = 10 ** (digits + 10)
     with decimal.localcontext(_context(digits + 10)):
         value = Decimal(4 * (4 * _inverse_arctangent(5, unity) - _inverse_arctangent(239, unity)))
@@ -80,6 +90,7 @@ def _series(first: Decimal, ratio: Callable[[int], Decimal]) -> Decimal:
 
 def _turned(angle: Decimal) -> Decimal:
     """Return an angle between -pi and pi that differs by whole turns."""
+    # Pi needs a digit more for each digit before the angle's point: 1E+6000 turns as exactly as 1 does.
     digits = _DIGITS + max(angle.adjusted(), 0)
     with decimal.localcontext(_context(digits)):
         return angle.remainder_near(2 * _pi(digits))
@@ -113,6 +124,7 @@ def atan(number: Decimal) -> Decimal:
         return (_pi(_DIGITS) / 2).copy_sign(number)
     if abs(number) > 1:
         return (_pi(_DIGITS) / 2).copy_sign(number) - atan(1 / number)
+    # The series is quick near 0 alone: the angle is halved three times, and its eighth multiplied again.
     halved = number
     for _ in range(3):
         halved = halved / (1 + (1 + halved * halved).sqrt())
@@ -142,6 +154,7 @@ def atan2(ordinate: Decimal, abscissa: Decimal) -> Decimal:
 @_computed
 def asin(number: Decimal) -> Decimal:
     """Return the angle of a sine, for -1 to 1."""
+    # The product instead of 1 - x * x, which would lose the digits of an x near 1.
     return atan2(number, ((1 - number) * (1 + number)).sqrt())
 
 
@@ -154,6 +167,7 @@ def acos(number: Decimal) -> Decimal:
 @_computed
 def sinh(number: Decimal) -> Decimal:
     """Return the hyperbolic sine."""
+    # Near 0 both exponentials are nearly 1, and their difference would have few digits.
     if abs(number) < 1:
         square = number * number
         return _series(number, lambda n: square / ((2 * n) * (2 * n + 1)))
@@ -234,7 +248,7 @@ def _binary(number: Decimal) -> Decimal:
     top, bottom = abs(number).as_integer_ratio()
     power = top.bit_length() - bottom.bit_length() - _BITS
     above, below = (top, bottom << power) if power > 0 else (top << -power, bottom)
-    # One bit more than are kept, or two.
+    # One bit more than are kept, or two; with the remainder they decide how the last one is rounded.
     bits, rest = divmod(above, below)
     spare = bits.bit_length() - _BITS
     if spare > 0:

@@ -2,6 +2,11 @@
 
 A text is a date, a time and a time zone, each in one of the forms that a server's parser knows; the date must
 be there as a whole. Forms that count from today (`tomorrow`, `next week`) are not read.
+
+A server has timelib, the parser of PHP's `strtotime`, and its peculiarities are kept: a year of more than
+four digits is read four by four (`_last_year`), two digits are of 1970 to 2069, a weekday that is not the
+date's moves the date on. `read` takes one part after the other off the beginning of the text; what is left
+over at the end must be a time zone. `calendar.parse` makes an instant of the result.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAMED: Final = "(?P<name>[a-z]{3,9})"
 _ORDINAL: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+# Tried in this order, the first that matches: day before month only where hyphens separate them (European),
+# month before day where slashes do (American), and digits without a separator last.
 _DATES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -36,6 +43,7 @@ _DATES: Final = tuple(
 _EARLY: Final = re.compile(r"(?:0000|-(?P<before>\d{4}))(?=-\d{2}-\d{2})")
 """A year before 1 at the beginning of a date."""
 _LONG: Final = re.compile(r"\d{5,}(?=-\d{2}-\d{2})")
+"""A year with more than four digits."""
 _CLOCK: Final = re.compile(r"(?:[01]\d|2[0-4])[0-5]\d")
 _TIMES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -60,6 +68,7 @@ _INCOMPLETE: Final = re.compile(rf"(?:{_NAMED} {_ORDINAL}|[\d:.]+)", re.IGNORECA
 ZONE: Final = r"(?:\s*(?:(?:GMT|UTC)?[+-]\d{1,2}(?::?\d{2})?|[A-Z]{1,5}))"
 """A time zone in a text: an offset, also behind GMT, an abbreviation, or a military letter."""
 _OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?", re.IGNORECASE)
+# Abbreviations have one meaning each: `IST` is India's, `CST` America's. The military letters leave out J.
 _HOURS: Final[Mapping[str, float]] = {
     "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
     "MSK": 3, "IST": 5.5, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13, "EST": -5,
@@ -97,6 +106,7 @@ def read(text: str) -> FreeDate:
     if as_printed is not None:
         rest = f"{as_printed['date']} {as_printed['year']} {as_printed['time']}"
     cycles = 0
+    # Python's dates begin with year 1, so an earlier one is read as one that is whole cycles later.
     early = _EARLY.match(rest)
     if early is not None:
         year, cycles = folded_year(-int(early["before"] or 0))
@@ -117,6 +127,7 @@ def read(text: str) -> FreeDate:
         # A day of the week that is not that of the date is the next one.
         found += dt.timedelta((_WEEKDAYS.index(weekday[1].lower()) - found.weekday()) % 7)
     rest = rest.lstrip()
+    # A `T` between date and time; one without a digit behind it is the military zone.
     rest = rest[1:] if rest[:1] in {"T", "t", ","} and rest[1:2].isdigit() else rest
     clock, rest = _time(rest.lstrip(), text)
     ahead = zone(rest.strip(_BLANKS)) if rest.strip(_BLANKS) else None
@@ -184,6 +195,7 @@ def _time(rest: str, text: str) -> tuple[dt.timedelta, str]:
             return dt.timedelta(hours=12 if parts["word"].lower() == "noon" else 0), rest[match.end() :]
         hour = int(parts["hour"])
         if parts.get("half"):
+            # 12am is midnight, and 12pm noon.
             hour = hour % 12 + (12 if parts["half"][0].lower() == "p" else 0)
         if hour > 24:  # noqa: PLR2004 -- the hours of a day, the end of it included
             raise _broken(text)

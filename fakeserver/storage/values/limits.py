@@ -1,8 +1,13 @@
 """Limits on the size of documents and replies, and on the memory of a command's values.
 
-A server bounds each operator that holds values, by parameters of their own (`internalQueryMaxPushBytes` and
-the like) that are all 100 MB unless they are set. Values are weighed about as a server weighs them, 16 bytes
-each and what they hold beside that: enough to separate the large from the small.
+Two kinds of limit, in two parts. The first is of BSON, in exact bytes: a document of a client's has 16 MB at
+most, anything at all 16 KB more, and a batch of a cursor as much as one document. The second is of memory, in
+estimates (`weight`), for what a command holds: an accumulator, a sort without the disk, a string or an array
+that an expression makes. It is here so that no request brings the process down, as much as for its errors.
+
+A check comes before the value is made where its size can be told (`check_array`, `check_length`,
+`check_text`), else after it (`check_value`, `checked_text`). Estimates look at large values in turns, and
+stop at the limit.
 """
 
 from __future__ import annotations
@@ -47,6 +52,7 @@ class Room:
     def admits(self, document: dict[str, Any]) -> bool:
         """Return whether a document still fits, and count it if it does."""
         size = len(document.raw if type(document) is Stored else bson.encode(document))
+        # The first document is let in whatever its size, else a cursor with one of 16 MB would never go on.
         if self._taken and self._taken + size > MAX_USER_BYTES:
             return False
         self._taken += size + OVERHEAD_BYTES
@@ -97,6 +103,7 @@ def invalid_size(size: int) -> CommandError:
 
 
 _KEPT: Final = 100_000
+"""The sizes that are remembered at most; then all are forgotten, which costs their encoding once more."""
 
 
 class Volume:
@@ -117,6 +124,7 @@ class Volume:
 
     def fits(self, documents: Sequence[Any], most: int) -> bool:
         """Return whether documents, each of which can be stored, come to at most `most` bytes."""
+        # So few that even the largest fit: none has to be encoded.
         if len(documents) * MAX_INTERNAL_BYTES <= most:
             return True
         total = 0
@@ -151,6 +159,7 @@ def weight(value: Any, most: float = math.inf) -> int:
         return VALUE_BYTES
     if kind is str:
         return VALUE_BYTES + len(value)
+    # A list of what is left to look at, not a recursion: values may be nested deeper than Python's stack is.
     total, pending, seen = VALUE_BYTES, [value], 0
     while pending and total <= most:
         held = pending.pop()
@@ -236,6 +245,7 @@ def check_text(characters: int) -> None:
 
 def checked_text(text: str) -> str:
     """Return a string that was made. Raises `CommandError` 16493 for one that is longer than any may be."""
+    # A character is four bytes of UTF-8 at most: shorter texts need not be encoded to be measured.
     if len(text) * 4 >= MAX_USER_BYTES:
         check_text(len(text.encode()))
     return text

@@ -1,4 +1,11 @@
-"""The metadata of a search: text score, distance and geometry of each document (`{$meta: …}`)."""
+"""The metadata of a search: text score, distance and geometry of each document (`{$meta: …}`).
+
+`plans.search_rules` looks into a filter for searches and makes a `QueryMetadata` for those that it finds. The
+compiled filter notes a value for each document that it lets in (`note`); projections, sorts and expressions
+read it back by `readers()`, which `Scope.meta` hands to them. A filter has therefore to run before they do.
+
+Values are kept by `_id`, since a stage between the two may have made another document of it.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +70,10 @@ def require(name: str, meta: Readers | None) -> Callable[[Any], Any]:
 
 
 def rank(value: Any) -> float:
-    """Return what a document is sorted by: the best score, and the greatest distance, is the least."""
+    """Return what a document is sorted by: the best score, and the greatest distance, is the least.
+
+    `{$meta: …}` names no direction, and a server sorts it in descending order.
+    """
     return 0.0 if value is MISSING else -float(value)
 
 

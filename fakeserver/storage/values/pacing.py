@@ -1,4 +1,12 @@
-"""Loops over many items, with yield points at a distance: each turn of such a loop costs next to nothing."""
+"""Loops over many items, with yield points at a distance: each turn of such a loop costs next to nothing.
+
+`waiting.interrupts.interruptible` has a yield point before each item, for loops over documents. The functions
+here are for loops inside a document: elements of an array, fields, keys of a sort. What is short passes
+through untouched, so callers need not ask for the length.
+
+At a yield point other commands run and may write. So none of these may stand between the check of a change
+and its store; use `types.order` and `types.copy_value` there, or `in_one_turn` around the whole.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +26,7 @@ T = TypeVar("T")
 PACE: Final = 256
 """Turns between two yield points: a millisecond of Python's at most."""
 _RUN: Final = 16_384
-"""Items that are sorted at once."""
+"""Items that are sorted at once: one call into C, which has no yield points."""
 
 
 def paced(items: Collection[T]) -> Iterable[T]:

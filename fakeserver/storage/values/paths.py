@@ -2,6 +2,16 @@
 
 Numbers in a path index arrays. A document that changes is the caller's own: what writes and removes works in
 place.
+
+The same path `a.b` means different things to different readers, as on a server; take the one that fits:
+
+* `read`: a filter. `{a: [{b: 1}, {b: 2}]}` yields 1 and 2, and `a.0.b` yields 1. One match is enough.
+* `gather`: an expression. `$a.b` is the array `[1, 2]`; numbers are names, and index nothing.
+* `nested`: a stage or a sort of elements. An array on the way ends the path.
+* `exactly`: an update. Numbers index arrays, and names stop at them.
+
+`rows.rows` is a fifth one, for keys: it reads several paths in step. All but the writers treat a `DBRef`,
+which the library makes of `{$ref, $id}`, as the document that it was.
 """
 
 from __future__ import annotations
@@ -42,11 +52,13 @@ def field_path(path: str) -> tuple[str, ...]:
     if path.endswith("."):
         raise CommandError(40353, "FieldPath must not end with a '.'.")
     parts = split(path)
+    # `BSONDepth::getMaxAllowableDepth`: no stored document is nested deeper.
     if len(parts) > _MAX_DEPTH:
         raise CommandError(_TOO_DEEP, "FieldPath is too long")
     for part in parts:
         if not part:
             raise CommandError(15998, "FieldPath field names may not be empty strings.")
+        # The fields of a reference are the only names with a dollar sign that older servers stored.
         if part.startswith("$") and part not in _DBREF_FIELDS:
             raise CommandError(
                 16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
@@ -68,7 +80,10 @@ def field_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def stage_path(path: str) -> tuple[str, ...]:
-    """Return the parts of a path that a stage is told. Raises `CommandError` for one that is none."""
+    """Return the parts of a path that a stage is told. Raises `CommandError` for one that is none.
+
+    Differs from `field_path` in the error for too many parts alone: 15 (Overflow) instead of 5984700.
+    """
     try:
         return field_path(path)
     except CommandError as error:
@@ -123,6 +138,7 @@ def read(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:
 
 def _read_array(array: list[Any], parts: tuple[str, ...]) -> Iterator[Any]:
     index = array_index(parts[0])
+    # Both readings of a number count: the element at the position, and a field of that name in each element.
     if index is not None and index < len(array):
         yield from read(array[index], parts[1:])
     for item in array:
@@ -138,6 +154,7 @@ def gather(value: Any, parts: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
             value = value.get(part, MISSING)
         elif isinstance(value, list):
+            # Elements that are arrays themselves are passed over: `$a.b` sees nothing of `{a: [[{b: 1}]]}`.
             found = [gather(item, parts[index:]) for item in value if isinstance(item, dict | DBRef)]
             return [item for item in found if item is not MISSING]
         else:
@@ -194,6 +211,7 @@ def remove(value: Any, parts: tuple[str, ...]) -> None:
 
 
 _MAX_ARRAY_PADDING: Final = 1_500_000
+"""The nulls that a write may put before a new element (`kMaxPaddingAllowed` in a server's source)."""
 
 
 def refuse_dead_end(document: Document, parts: tuple[str, ...]) -> None:
@@ -226,6 +244,8 @@ def refuse_array_on(document: Document, parts: tuple[str, ...], which: str) -> N
 
 def write_new(document: Document, parts: tuple[str, ...], value: Any, *, inserting: bool) -> None:
     """Write a field; at the top of a document that is there, its name may not begin with a dollar sign."""
+    # A field that was there under such a name may be changed within: only who makes it is refused. An upsert
+    # may make any (`inserting`), as an insert may.
     topmost = len(parts) == 1 or parts[0] not in document
     write(document, parts, value)
     if topmost and not inserting:
@@ -233,7 +253,10 @@ def write_new(document: Document, parts: tuple[str, ...], value: Any, *, inserti
 
 
 def refuse_dollar(name: str, document: Document) -> None:
-    """Refuse a field of the topmost level for its name; a DBRef's are allowed in their order."""
+    """Refuse a field of the topmost level for its name; a DBRef's are allowed in their order.
+
+    The document has the field already. Raises `WriteError` 52 for a name, 55 for a broken reference.
+    """
     if not name.startswith("$"):
         return
     names = list(document)
@@ -280,6 +303,7 @@ def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
             if last:
                 container[position] = value
             else:
+                # Padding becomes a document, and so does a null that was there.
                 if container[position] is None:
                     container[position] = {}
                 container = container[position]
@@ -292,7 +316,10 @@ def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
 
 
 def erase(document: Document, parts: tuple[str, ...]) -> None:
-    """Remove a field; an element of an array becomes null."""
+    """Remove a field; an element of an array becomes null.
+
+    So the others keep their positions, as `$unset` leaves them on a server.
+    """
     container = exactly(document, parts[:-1])
     if isinstance(container, dict):
         container.pop(parts[-1], None)

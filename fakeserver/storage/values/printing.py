@@ -1,4 +1,9 @@
-"""Values as a server prints them in error messages: `{ _id: 1, name: "x" }`."""
+"""Values as a server prints them in error messages: `{ _id: 1, name: "x" }`.
+
+It is the form of `BSONObj::toString` and `BSONElement::toString`, neither JSON nor the shell's: names have no
+quotes, finite doubles have a point or an exponent. Tests of drivers compare such messages (`dup key: { a: 1.0
+}`), and `explain` prints bounds in it. Nothing reads it back.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +69,7 @@ def regex_options(regex: Any) -> str:
 
 
 _OPTIONS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+# In order, since `isinstance` decides: a bool is an int, and `Binary` is bytes.
 _PRINTERS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
     (bool, lambda value: "true" if value else "false"),
     (type(None), lambda _value: "null"),

@@ -1,6 +1,12 @@
 """The values of a document at several paths together: a row for each element of the array on their way.
 
-The keys of indexes and of sorts are made of rows.
+The keys of indexes and of sorts are made of rows: `{a: [{b: 1, c: 2}, {b: 3, c: 4}]}` has the rows (1, 2) and
+(3, 4) at `a.b` and `a.c`, and never (1, 4). All paths walk in step, and one array at a time is entered; two
+different arrays would make a key of each pair of their elements, which a server refuses
+(`ParallelArraysError`: 171 of an index, 2 of a sort). A row becomes a key by `part_of`, field by field.
+
+An array that ends a path is entered as well, once: its elements are values, and arrays among them stay whole.
+An empty one has a row of its own, so that an index knows the document.
 """
 
 from __future__ import annotations
@@ -37,11 +43,18 @@ Key = tuple[Any, ...]
 
 _AMBIGUOUS: Final = 16746
 _EMPTY_ARRAY: Final = (1,)
-"""The key of an empty array: that of `undefined`, between MinKey and null."""
+"""The key of an empty array: that of `undefined`, between MinKey and null.
+
+It has no rank of its own in `types.order`, to which an empty array is an array: only keys have it.
+"""
 
 
 class Descending:
-    """A part of a key that stands in the opposite order."""
+    """A part of a key that stands in the opposite order.
+
+    Keys are compared as tuples, part by part, so a descending field is turned here and nowhere else. It
+    compares with its like alone: two keys of one index have it at the same places.
+    """
 
     __slots__ = ("part",)
 
@@ -99,6 +112,7 @@ def _expand(cursors: list[_Cursor]) -> Iterator[tuple[Any, ...]]:
     for number in arrays[1:]:
         if cursors[number].value is not array:
             raise ParallelArraysError((number, arrays[0]))
+    # The same array object, not an equal one: two paths share it only where they begin alike.
     for element in array or [None]:
         inside = list(cursors)
         for number in arrays:
@@ -124,6 +138,7 @@ def _follow(cursor: _Cursor) -> _Cursor:
         if isinstance(value, dict):
             value = value.get(parts[0], MISSING)
         elif isinstance(value, list) and parts[0].isdigit() and int(parts[0]) < len(value):
+            # `a.0` of `{a: [{"0": 1}]}` could mean either. A server refuses to guess; a filter takes both.
             if any(isinstance(element, dict) and parts[0] in element for element in value):
                 raise WriteError(
                     _AMBIGUOUS,
@@ -147,6 +162,10 @@ def part_of(value: Any, fold: Fold | None) -> Key:
 
 
 # The hashes of values, which are the keys of a hashed index.
+#
+# The format is a server's (`BSONElementHasher`, version 0), since `$toHashedIndexKey` and the bounds in
+# `explain` show hashes: an MD5 of the seed, of the canonical type, and of the value as BSON without its name
+# at the top. Numbers are hashed as longs, so that equal ones of different types lie at the same place.
 
 
 _CANONICAL: Final = {
@@ -187,6 +206,7 @@ def _truncated(value: float | Decimal128) -> int:
     if is_nan(value):
         return 0
     number = exact(value)
+    # Bounded before `int`, which takes no infinity.
     if number >= INT64_MAX:
         return INT64_MAX
     return INT64_MIN if number <= INT64_MIN else int(number)

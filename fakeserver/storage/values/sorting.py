@@ -1,4 +1,13 @@
-"""Sorting as a server does: by BSON order, arrays by their least or greatest element."""
+"""Sorting as a server does: by BSON order, arrays by their least or greatest element.
+
+`sort_documents` is for `sort` and `$sort`, `sort_values` for arrays (`$sortArray`, `$push` with `$sort`),
+which enters no arrays. Each document gets the key that an index of the same fields would have it under first,
+read in the direction of the sort; so a sort in memory and a scan of an index give the same order.
+
+Keys are made once for each document, in columns, one for each field. A stable sort by the last column, then
+by the one before it, and so on, needs no wrapper for descending fields, whose comparison would be Python's;
+documents with equal keys stay in the order in which they came.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +47,7 @@ def check_sort(sort: Mapping[str, Any], *, natural: bool = False) -> list[tuple[
     for name, direction in sort.items():
         if isinstance(direction, dict):
             if _META in direction:
+                # Not among the keys that are returned: no field of a document is read for it.
                 check_sort_by(direction)
                 continue
             raise CommandError(
@@ -85,6 +95,7 @@ def sort_documents(
         name: _Column([key[number] for key in paced(keys)], direction < 0)
         for number, (name, direction) in enumerate(checked)
     }
+    # `check_sort` left these out; `_in_order` takes all columns in the order in which the sort names them.
     for name, direction in sort.items():
         known = meta_of(direction)
         if known is not None:
@@ -101,6 +112,7 @@ class _Column(NamedTuple):
 
 
 def _in_order(items: list[Any], columns: Sequence[_Column]) -> list[Any]:
+    # Numbers are sorted, not documents: a key is looked up by the number, and nothing is compared twice.
     indexes = list(range(len(items)))
     for column in reversed(columns):
         indexes = sorted_at_leisure(indexes, column.keys.__getitem__, reverse=column.descending)

@@ -3,6 +3,10 @@
 `bson.encode` copies the bytes of a `Stored` wherever it stands in what is encoded, because it takes it for
 one of the library's own raw documents (`_type_marker`). So a reply with stored documents costs a copy of
 their bytes, whatever they hold.
+
+The bytes must stay those of the fields, so a `Stored` refuses every change. Within it, documents and arrays
+are ordinary ones and could be changed: who wants another document copies with `types.copy_value` first.
+Sizes (`collStats`, the 16 MB limit, batches of a cursor) are lengths of `raw`, and never another encoding.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ class Stored(dict[str, Any]):
 
     raw: bytes
     _type_marker = _RAW
+    # The library asks for it before it looks at base classes, by which this is an ordinary dictionary.
 
     def _refuse(self, *_args: object, **_named: object) -> NoReturn:
         """Say that this is a value."""
@@ -37,6 +42,7 @@ class Stored(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     update = setdefault = pop = popitem = clear = _refuse
 
+    # `copy` and `pickle` come here: an ordinary dictionary may be changed, and needs no bytes.
     def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[Document]]:
         """Have copies be plain documents."""
         return dict, (dict(self),)
@@ -53,6 +59,7 @@ def encoded(document: Mapping[str, Any]) -> bytes:
     """Return a document as BSON, its fields in their order: the library puts `_id` first at the top."""
     if "_id" not in document or next(iter(document)) == "_id":
         return bson.encode(document)
+    # Within another document the library keeps the order; the frame around it is cut off.
     return bson.encode({"": document})[_HEAD:-1]
 
 

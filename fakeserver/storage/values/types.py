@@ -1,4 +1,13 @@
-"""BSON values: types, order and equality."""
+"""BSON values: types, order and equality.
+
+Values are what the `bson` library decodes: `int` is an int or a long by its size, `Int64` always a long,
+dates are naive `datetime`s in UTC (`DatetimeMS` beyond Python's years). Two notions of equality stand beside
+each other. To a query, `1`, `1.0` and `Decimal128("1")` are one value (`order`, `identity`, `equal`). Whether
+a write has changed anything is asked of their bytes, to which they are three (`identical`, `Stored.raw`).
+
+Python's own `==` is neither: it calls `True` and `1` equal, and two documents whatever the order of their
+fields. Compare values by `order` or `identity`, and look them up in a hash table by `identity`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +61,10 @@ SCALARS: Final = frozenset({int, str, bool, float, bytes, dt.datetime, Binary, D
 """Types whose values are equal exactly where their `identity` is, so that a hash table finds them."""
 
 OWN_IDENTITY: Final = frozenset({ObjectId, str, int, Int64})
-"""Types whose values are their own `identity`: those of most `_id`s."""
+"""Types whose values are their own `identity`: those of most `_id`s.
+
+`bool` is not among them, because `True` and `1` are one key of a dictionary, and two values of BSON.
+"""
 
 INT32_MAX: Final = 2**31 - 1
 INT32_MIN: Final = -(2**31)
@@ -70,12 +82,15 @@ TYPE_CODES: Final[dict[str, int]] = {
 }  # fmt: skip
 """The aliases of `$type` and their numbers."""
 
+# The canonical types of a server (`canonicalizeBSONType`): all numbers are one type there, strings and
+# symbols another. A missing field sorts before null; only MinKey stands before it.
 _RANKS: Final[dict[str, int]] = {
     "missing": 0, "minKey": -1, "null": 5, "int": 10, "long": 10, "double": 10, "decimal": 10, "string": 15,
     "symbol": 15, "object": 20, "array": 25, "binData": 30, "objectId": 35, "bool": 40, "date": 45,
     "timestamp": 47, "regex": 50, "dbPointer": 55, "javascript": 60, "javascriptWithScope": 65, "maxKey": 127,
 }  # fmt: skip
 
+# Looked up by the exact class first: a chain of `isinstance` for each value would dominate a scan.
 _EXACT_TYPES: Final[dict[type, str]] = {
     str: "string", dict: "object", Stored: "object", list: "array", ObjectId: "objectId", bool: "bool",
     float: "double", type(None): "null", Int64: "long", Decimal128: "decimal", dt.datetime: "date",
@@ -94,6 +109,7 @@ def type_name(value: Any) -> str:
 
 
 def _type_by_inheritance(value: Any) -> str:
+    # First, because `Code` is a subclass of `str`, which the loop below would find.
     if isinstance(value, Code):
         return "javascript" if value.scope is None else "javascriptWithScope"
     for kind, name in _EXACT_TYPES.items():
@@ -120,6 +136,7 @@ def is_number(value: Any) -> bool:
 
 def exact(number: Any) -> Any:
     """Return a number as one that Python compares exactly with any other."""
+    # `Decimal128` has no order of its own; a `Decimal` compares exactly with an int and with a float.
     return number.to_decimal() if isinstance(number, Decimal128) else number
 
 
@@ -138,6 +155,7 @@ def order(value: Any, fold: Fold | None = None) -> tuple[Any, ...]:
     kind = type_name(value)
     rank_of = _RANKS[kind]
     if rank_of == 10:  # noqa: PLR2004 -- the rank of numbers
+        # NaN stands before all other numbers, and equals itself: Python's own comparison knows neither.
         return (rank_of, 0, 0) if is_nan(value) else (rank_of, 1, exact(value))
     if kind == "string":
         return (rank_of, fold(value) if fold is not None else value)
@@ -145,11 +163,13 @@ def order(value: Any, fold: Fold | None = None) -> tuple[Any, ...]:
 
 
 def _order_object(value: Any, fold: Fold | None) -> tuple[Any, ...]:
+    # As a server's `woCompare` does field by field: type first, then the name, then the value.
     items = as_mapping(value).items()
     return (tuple((rank(item), name, order(item, fold)) for name, item in items),)
 
 
 def _order_array(value: Any, fold: Fold | None) -> tuple[Any, ...]:
+    # The keys that `order` would make of integers, at a fraction of the calls: rank, "no NaN", number.
     if len(value) > _MANY and _INTEGERS.issuperset(map(type, value)):
         return (tuple((10, 1, item) for item in value),)
     return (tuple(order(item, fold) for item in value),)
@@ -161,6 +181,7 @@ _INTEGERS: Final = frozenset({int, Int64})
 
 
 def _order_binary(value: Any, _fold: Fold | None) -> tuple[Any, ...]:
+    # Binary data are compared by their length, then their subtype, then their bytes.
     if isinstance(value, uuid.UUID):
         return (len(value.bytes), 4, value.bytes)
     data, subtype = bytes(value), getattr(value, "subtype", 0)
@@ -172,6 +193,7 @@ _ORDERS: Final[dict[str, Callable[[Any, Fold | None], tuple[Any, ...]]]] = {
     "object": _order_object,
     "array": _order_array,
     "binData": _order_binary,
+    # A compiled pattern of Python's always has the flag UNICODE, a decoded `Regex` only where it was sent.
     "regex": lambda value, _fold: (str(value.pattern), value.flags & ~re.UNICODE),
     "objectId": lambda value, _fold: (value.binary,),
     "bool": lambda value, _fold: (bool(value),),
@@ -204,6 +226,7 @@ def equal(left: Any, right: Any, fold: Fold | None = None) -> bool:
 
 def identical(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
     """Return whether two documents are the same bytes: number types and order of fields count."""
+    # The comparison of dictionaries is cheap, and says no to nearly all that differ.
     return left == right and bson.encode(left) == bson.encode(right)
 
 
@@ -213,6 +236,7 @@ def milliseconds(date: Any) -> int:
         return int(date)
     offset = date.utcoffset()
     naive = date.replace(tzinfo=None) - offset if offset is not None else date
+    # Integers all the way: `timestamp()` returns a double, and takes naive dates for local ones.
     elapsed: dt.timedelta = naive - _EPOCH
     return elapsed // dt.timedelta(milliseconds=1)
 
@@ -251,7 +275,10 @@ def truthy(value: Any) -> bool:
 
 
 def whole(value: Any) -> int | None:
-    """Return a number that is a whole one as a 64-bit integer, the nearest there is, or None."""
+    """Return a number that is a whole one as a 64-bit integer, the nearest there is, or None.
+
+    `1e300` is whole, and comes back as the largest long: callers that must refuse it compare the two.
+    """
     if not is_number(value) or is_nan(value):
         return None
     number = exact(value)
@@ -265,7 +292,10 @@ def whole(value: Any) -> int | None:
 
 
 def safe_int(value: Any) -> int:
-    """Return a number as a bounded 64-bit integer: doubles truncated, decimals rounded, NaN 0."""
+    """Return a number as a bounded 64-bit integer: doubles truncated, decimals rounded, NaN 0.
+
+    It is `safeNumberLong` of a server, which refuses nothing: what is out of range is the nearest end of it.
+    """
     if is_nan(value):
         return 0
     number = exact(value)

@@ -1,4 +1,11 @@
-"""Arguments of the unified test format, as PyMongo takes them."""
+"""Arguments of the unified test format, as PyMongo takes them.
+
+The format spells arguments in camel case, and PyMongo in snake case, with exceptions on both sides: `names`
+makes the table of one method, `snake` applies it. An argument that is in no table makes the case unsupported.
+If it were dropped, a scenario about that argument would pass for the wrong reason.
+
+`PyMongoMethod` joins this with the time limit of the call and the conversion of its result.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +62,7 @@ def write_concern(document: Mapping[str, Any]) -> WriteConcern:
 def read_preference(document: Mapping[str, Any]) -> Any:
     """Return a read preference from `mode`, `tagSets`, `maxStalenessSeconds` and `hedge`."""
     name = document["mode"]
+    # PyMongo's modes begin with a small letter; scenarios have both spellings.
     mode = read_pref_mode_from_name(name[:1].lower() + name[1:])
     if mode == ReadPreference.PRIMARY.mode:
         return ReadPreference.PRIMARY
@@ -63,6 +71,7 @@ def read_preference(document: Mapping[str, Any]) -> Any:
     )
     if "hedge" not in document:
         return preference
+    # `make_read_preference` takes no `hedge`: the class that it has chosen does.
     kind: Any = type(preference)
     return kind(preference.tag_sets, preference.max_staleness, hedge=document["hedge"])
 
@@ -138,6 +147,7 @@ def names(snake_case: str, as_is: str = "", **renamed: str) -> dict[str, str]:
 
 
 def _snake_case(name: str) -> str:
+    # Otherwise `maxTimeMS` would become `max_time_m_s`.
     plain = name.replace("MS", "Ms")
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in plain)
 

@@ -1,4 +1,8 @@
-"""PyMongo's asynchronous API behind the runner."""
+"""PyMongo's asynchronous API behind the runner.
+
+Events need no way to the loop here, since listeners are called on it. Tasks of PyMongo that run in the
+background belong to the runner's loop too, and end when their clients are closed.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +45,8 @@ class PyMongoAsyncAdapter(PyMongoAdapter):
         return lambda kind, fields: append(Event(kind, fields, self._clock.now()))
 
     async def _connected(self, client: Any) -> None:
+        # A client of this API begins at its first operation unless it is told to; scenarios count the events
+        # of discovery from its creation on.
         await client.aconnect()
 
     def _callback(self, run: Callable[[], Awaitable[Any]]) -> Callable[[Any], Any]:
@@ -50,6 +56,8 @@ class PyMongoAsyncAdapter(PyMongoAdapter):
             try:
                 await run()
             except OperationFailed as failed:
+                # The report was made for the runner. PyMongo looks for labels on its own exception, which is
+                # the cause.
                 raise failed.__cause__ or failed from None
 
         return callback

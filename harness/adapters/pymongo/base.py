@@ -1,4 +1,9 @@
-"""Parts that the adapters of PyMongo's two APIs share: entities, operations, errors, sessions."""
+"""Parts that the adapters of PyMongo's two APIs share: entities, operations, errors, sessions.
+
+A call goes from `call` through the table of `operations` to `_perform`, which is the one place where an API
+says where its calls run. What PyMongo raises on the way becomes `OperationFailed` here and nowhere else, with
+the exception as its cause: callbacks of transactions give that cause back to PyMongo.
+"""
 
 from __future__ import annotations
 
@@ -117,6 +122,8 @@ class PyMongoAdapter(ABC):
         self._refuse_old_servers()
         events: list[Event] = []
         publish = self._listening(events.append)
+        # Before the client is made, which logs from its first line on; `claim` tells afterwards whose
+        # messages count.
         logs = PyMongoLogCollector(spec.observe_logs, publish) if spec.observe_logs else None
         if logs is not None:
             self._collectors.append(logs)
@@ -152,6 +159,7 @@ class PyMongoAdapter(ABC):
     def _refuse_old_servers(self) -> None:
         """Skip all cases on servers with which PyMongo refuses to speak, because of their wire version."""
         oldest = common.MIN_SUPPORTED_SERVER_VERSION
+        # PyMongo itself would refuse every operation, which would look like failures of the driver.
         if self._server_version and self._server_version < tuple(map(int, oldest.split("."))):
             here = ".".join(map(str, self._server_version))
             raise UnsupportedOperation(
@@ -226,6 +234,8 @@ class PyMongoAdapter(ABC):
 
     async def close_client(self, client: Handle) -> None:
         """Close one client; closing twice is allowed."""
+        # Marked before the wait: a second caller, as `aclose` after a case that timed out, must not close it
+        # again.
         if not client.closed:
             client.closed = True
             self._clients.remove(client)

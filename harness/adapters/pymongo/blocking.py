@@ -1,4 +1,12 @@
-"""PyMongo's blocking API behind the runner: its calls run on threads, and the runner's loop goes on."""
+"""PyMongo's blocking API behind the runner: its calls run on threads, and the runner's loop goes on.
+
+Three kinds of traffic cross between the loop and the threads. Calls go out by `Workers`, and their results
+come back by `call_soon_threadsafe`. Events take the same way, so an event that a call has published before it
+returns reaches the runner before the result. Callbacks of transactions come back by `Callbacks`, while the
+thread waits.
+
+Closing has to end calls that nobody waits for any more: a thread cannot be cancelled, only its socket can.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +66,7 @@ class PyMongoSyncAdapter(PyMongoAdapter):
 
     async def close_client(self, client: Handle) -> None:
         """Close one client, and end what it still waits for; closing twice is allowed."""
+        # PyMongo's `close` sends `endSessions`, and a server that a fail point holds up may not answer it.
         closing = asyncio.ensure_future(super().close_client(client))
         while not (await asyncio.wait({closing}, timeout=_PATIENCE))[0]:
             _interrupt(client.client)
@@ -66,6 +75,8 @@ class PyMongoSyncAdapter(PyMongoAdapter):
 
     async def aclose(self) -> None:
         """Close every client that is still open, end the calls that nobody waits for, and the threads."""
+        # In this order: a thread inside of `with_transaction` waits for its callback, and never rests before
+        # that ends.
         self._callbacks.cancel()
         await super().aclose()
         while not await self._workers.rested(within=_PATIENCE):
@@ -143,6 +154,8 @@ class Workers:
         worker = self._idle.pop()
         self._all_idle.clear()
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        # The caller may be gone when the call ends; `_rest` is called in any case, so that the thread is free
+        # again.
         worker.start(call, done, lambda: self._rest(worker))
         return await done
 
@@ -176,6 +189,8 @@ class _CallThread:
         self._thread.start()
 
     def start(self, call: Callable[[], T], done: asyncio.Future[T], rest: Callable[[], None]) -> None:
+        # PyMongo keeps the limit of `pymongo.timeout` in a context variable. By copies it goes from a
+        # transaction's thread to the loop, and on to the threads of the operations of its callback.
         context = contextvars.copy_context()
         self._calls.put(lambda: _deliver(call, done, rest, context))
 
@@ -214,11 +229,12 @@ def _deliver(
         if not done.done():
             answer()
 
+    # The thread counts as idle before its caller goes on, so the caller's next call finds it free.
     done.get_loop().call_soon_threadsafe(settle)
 
 
 class Callbacks:
-    """What a blocked driver asks of the loop: coroutines that it waits for on its own thread."""
+    """Coroutines that a blocked driver asks of the loop, and waits for on its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

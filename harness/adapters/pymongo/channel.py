@@ -2,6 +2,9 @@
 
 The reference driver resolves no `mongodb+srv`, opens no sockets and knows few mechanisms; and what it gets
 wrong must not hide in the commands that prepare its own cases.
+
+`external` asks for replies whatever their `ok` is, since a command may be unknown to an older server. Only
+when no server could be asked does it get a `ChannelError`, whose text is for the command line.
 """
 
 from __future__ import annotations
@@ -30,8 +33,10 @@ DEFAULTS: Final = {
     "connecttimeoutms": "5000",
     "sockettimeoutms": "30000",
 }
-"""What bounds every wait, unless the connection string says otherwise."""
+"""Bounds of every wait, unless the connection string says otherwise."""
 
+# The least that PyMongo takes: a run would wait for ten seconds, the default, before it finds the server
+# again.
 _HEARTBEAT_MS: Final = 500
 """A fail point that looks like a change of state makes a server unknown for that long."""
 

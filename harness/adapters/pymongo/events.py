@@ -1,4 +1,9 @@
-"""PyMongo's listeners: what it publishes, under the specifications' names."""
+"""PyMongo's listeners: what it publishes, under the specifications' names.
+
+A listener is registered only for a family of events of which the scenario observes some, and `listeners`
+drops the other kinds of the family. Fields without a value are left out, as the format compares what is
+missing with `$$exists`.
+"""
 
 from __future__ import annotations
 
@@ -212,6 +217,7 @@ def _topology(description: Any) -> dict[str, Any]:
 # message carries.
 
 
+# The variable lacks a letter in PyMongo, too.
 _LENGTH: Final = ("MONGOB_LOG_MAX_DOCUMENT_LENGTH", "2000")
 """Where PyMongo cuts documents off, unless the environment says otherwise; as in its own suite."""
 

@@ -2,6 +2,11 @@
 
 One table serves both of PyMongo's APIs, whose methods have the same names: what a method returns is awaited
 where it has to be (`settled`), so over the blocking API a handler runs to its end without a pause.
+
+A line of a table has the method's name, the arguments that it takes, and the function that makes its result
+what `expectResult` describes. Functions above the tables are for operations that are more than one call, or
+whose arguments have to be taken apart. What PyMongo lacks has a line with the reason, which a skipped case
+shows.
 """
 
 from __future__ import annotations
@@ -73,6 +78,8 @@ def _find_cursor(collection: Any, **keywords: Any) -> Any:
 
 
 async def _started(cursor: Any) -> PeekedCursor:
+    # The format's cursor exists on the server once it is created: a fail point may be set between that and
+    # the first iteration.
     ahead = PeekedCursor(cursor)
     await ahead.start()
     return ahead
@@ -127,6 +134,7 @@ async def _create_command_cursor(call: Invocation[Any]) -> PeekedCursor:
 
 
 async def _create_collection(call: Invocation[Any]) -> Any:
+    # Without the check, which is a listCollections that scenarios with command events do not expect.
     keywords: dict[str, Any] = {**call.arguments, "check_exists": False}
     name = keywords.pop("collection")
     if "writeConcern" in keywords:

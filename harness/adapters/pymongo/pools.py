@@ -28,6 +28,7 @@ _HELLO: Final = {"ok": 1, "isWritablePrimary": True, "minWireVersion": 0, "maxWi
 _BACKGROUND_SECONDS: Final = 0.05
 """The time between background runs where a case does not say, as in PyMongo's own suite."""
 
+# Seconds, some thirty years: PyMongo has no switch for its background.
 _NEVER: Final = 1e9
 
 
@@ -83,6 +84,7 @@ class NoMonitorAsync(NoMonitor):
 def background(seconds: float | None) -> Iterator[None]:
     """Have clients made here run their background that often; a negative number is never."""
     seconds = _BACKGROUND_SECONDS if seconds is None else seconds
+    # PyMongo has no option for either: a client's background keeps what it finds when it is made.
     usual = {name: getattr(common, name) for name in ("KILL_CURSOR_FREQUENCY", "MIN_HEARTBEAT_INTERVAL")}
     common.KILL_CURSOR_FREQUENCY = seconds if seconds >= 0 else _NEVER  # type: ignore[assignment]
     common.MIN_HEARTBEAT_INTERVAL = min(_BACKGROUND_SECONDS, max(0.001, seconds))

@@ -1,4 +1,9 @@
-"""PyMongo's results and errors, in the words of the unified test format."""
+"""PyMongo's results and errors, in the words of the unified test format.
+
+`report` decides by the class of an exception whether an error came from a server or is the client's own,
+which `isClientError` asks. A bulk write is judged by what its server answered; one that a broken connection
+ended is the client's, whatever its partial result says.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The reference driver behind the runner, on the deployment's own clock, network and random numbers."""
+"""The reference driver behind the runner, on the deployment's own clock, network and random numbers.
+
+One adapter serves one case in one edition of the specifications; `features` depend on it, because the
+editions disagree on how retries of an overloaded server are limited.
+
+Below the adapter stand two parts with their own heads: its log messages, and the random numbers of a client
+whose jitter a scenario sets.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +85,7 @@ _OF_TOKEN_BUCKET: Final = frozenset({Feature.ADAPTIVE_RETRIES, Feature.RETRY_TOK
 def _can_trace() -> bool:
     """Return whether spans can be made and observed: what does that is an extra."""
     try:
+        # A missing parent package raises; a missing module is None.
         return find_spec("opentelemetry.sdk.trace") is not None
     except ModuleNotFoundError:
         return False
@@ -109,7 +117,7 @@ class ReferenceAdapter:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the driver can do in this edition."""
+        """The features of the driver in this edition."""
         by_edition = _OF_TOKEN_BUCKET if self._edition.has_token_bucket else {Feature.MAX_ADAPTIVE_RETRIES}
         return FEATURES | by_edition | ({Feature.TRACING} if _can_trace() else set())
 
@@ -124,6 +132,7 @@ class ReferenceAdapter:
         logs, spans = LogCollector(spec.observe_logs, deliver), self._trace(spec, events)
         try:
             client = self._new_client(spec, events, spans)
+            # Opening a client logs the first messages, so whose they are is told before.
             logs.client = client.topology.id
             client.open()
         except DRIVER_ERRORS as error:
@@ -235,6 +244,7 @@ class ReferenceAdapter:
                     spec.uri,
                     network=self._deployment.network,
                     clock=clock,
+                    # A generator for each client: what one draws changes nothing for the next.
                     rng=with_jitter(self._deployment.rng.spawn(f"reference{next(self._numbers)}"), spec),
                     edition=self._edition,
                     server_api=server_api,
@@ -306,7 +316,7 @@ _MAKERS: Final[Mapping[EntityKind, Callable[[Any, Mapping[str, Any]], Handle]]] 
 
 
 DOCUMENT_LENGTH: Final = 100_000
-"""Where documents are cut off in scenarios, which read them."""
+"""Characters after which documents are cut off: enough for scenarios, which read them."""
 
 
 class LogCollector(LoggerTap):

@@ -1,4 +1,10 @@
-"""The reference driver as a table: operation of the format to method, arguments and result."""
+"""The reference driver as a table: operation of the format to method, arguments and result.
+
+Most lines are a `Method`, which refuses what the driver's own lists (`ALLOWED`) do not have: options are
+spelled as in the format on both sides, so that they pass through by name. The driver's cursors are read to
+their end, unless the operation creates one. GridFS has a table of its own at the end, `BUCKET`, because its
+methods take their time limit by keyword.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +57,7 @@ class Method:
         by_position += [call.arguments.get(name) for name in self.optional]
         by_name = call.without(*self.positional, *self.optional)
         result = await self.method(call.target, *by_position, **by_name)
+        # A change stream is no `Cursor`, and would never come to an end.
         if isinstance(result, Cursor) and self.finish is None:
             return await result.to_list()
         return self.finish(result) if self.finish else result
@@ -260,6 +267,8 @@ async def _with_transaction(call: Invocation[ClientSession]) -> None:
         try:
             await call.arguments["callback"]()
         except OperationFailed as failed:
+            # Other failures are the scenario's own, such as a result that differs: they leave the transaction
+            # as they are.
             if isinstance(failed.__cause__, DriverError):
                 raise failed.__cause__ from None
             raise

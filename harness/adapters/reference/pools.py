@@ -1,4 +1,9 @@
-"""The reference driver's pool by itself: no client is around it, and nothing monitors its server."""
+"""The reference driver's pool by itself: no client is around it, and nothing monitors its server.
+
+Cases of the format `cmap` drive it. What a client would do for its pool is done here: the handshake has the
+client's credentials and TLS, and an error in it clears the pool where discovery would. Connection options are
+those of the `uri`; options of the pool are read from the case, and times become seconds.
+"""
 
 from __future__ import annotations
 

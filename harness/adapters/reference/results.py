@@ -1,4 +1,9 @@
-"""The reference driver's results, errors and events, in the words of the unified test format."""
+"""The reference driver's results, errors and events, in the words of the unified test format.
+
+The driver's fields are in snake case and its times in seconds; the format has camel case and milliseconds.
+Both are turned here, so neither the driver nor the runner knows the other's spelling. `harness.formats.cmap`
+and the swarm's timeline read events by this module too.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     )
 
 DRIVER_ERRORS: Final = (DriverError, BSONError, OverflowError)
-"""What operations raise: the driver's own errors, and those of documents that cannot be encoded."""
+"""Errors that operations raise: the driver's own errors, and those of documents that cannot be encoded."""
 
 UNACKNOWLEDGED: Final = {"acknowledged": False}
 
@@ -173,6 +178,7 @@ def event_of(event: DriverEvent, at: float) -> Event:
             named[written_name] = value
     if "duration" in named:
         named["durationMS"] = named.pop("duration") * 1000
+    # Discovery and monitoring calls the server's address `connectionId` here; adapters report an `address`.
     if isinstance(event, HeartbeatEvent):
         named["address"] = named.pop("connectionId")
     return Event(event.kind, named, at)

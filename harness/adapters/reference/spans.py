@@ -1,4 +1,8 @@
-"""The reference driver's spans, as OpenTelemetry's SDK hands them over."""
+"""The reference driver's spans, as OpenTelemetry's SDK hands them over.
+
+A provider for each client keeps its spans apart from those of other clients, and from any that the process
+has set up. Spans are delivered when they end, children first; `order` is when they began.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 A mutant is tried with the cases of its own specification first, those that name its rule before the others,
 and only with those that reach what it has changed.
+
+A thorough search has three rounds, each with the survivors of the one before: the cases of the mutant's own
+specification, each on the first deployment that it passes on; all other cases in the same way; all cases on
+every deployment. The dear rounds come last, for the few that are left. A mutant gets its verdict when
+something kills it, or when the last round has not.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ Belongs: TypeAlias = "Callable[[Mutant, Item], bool]"
 
 
 class KillerSearch(Enum):
-    """How far to look for the killer of a mutant: among its own specification, or all cases."""
+    """The reach of a search for the killer of a mutant: its own specification, or all cases."""
 
     OWN = "own"
     THOROUGH = "thorough"
@@ -56,6 +61,7 @@ def scenario_items(paths: Iterable[Path] = ()) -> tuple[Item, ...]:
 
 def planned(files: Iterable[Path], deployments: Mapping[str, Sequence[str]]) -> tuple[Item, ...]:
     """Return the items that are expected to pass, with the reference driver."""
+    # A case that is expected to fail with the right driver would be no witness against a wrong one.
     cases, known = tuple(load_all(files).cases), expectations.of_adapter("reference")
 
     def expected(item: Item) -> bool:
@@ -98,7 +104,7 @@ class MutantMatrix:
     is_named: bool = False
     """Whether the items were named, so that each is for every mutant, whatever its folder is called."""
     reached: dict[str, int] = field(default_factory=dict)
-    """How many cases reach what a mutant has changed, where that was asked."""
+    """The number of cases that reach what a mutant has changed, where that was asked."""
 
     def run(
         self, mutants: Sequence[Mutant], *, search: KillerSearch = KillerSearch.OWN, everything: bool = False
@@ -139,8 +145,10 @@ class MutantMatrix:
 
         `everywhere` is on every deployment, otherwise a case is run on the first that it passes on.
         """
+        # `belongs` asks for specification and rule alone, so one mutant stands for all that share them.
         specimens = {(mutant.specification, mutant.rule): mutant for mutant in mutants}.values()
         items = [item for item in self.items if any(belongs(mutant, item) for mutant in specimens)]
+        # Before the survey forks: only what is loaded here can be marked there, and given other code later.
         load_modules(change.file for mutant in mutants for change in mutant.changes)
         self.advance(f"{self.suite}: without a mutant", len(grouped(items, everywhere=everywhere)))
         surveyed = survey(

@@ -1,8 +1,12 @@
 """Mutants: wrong drivers and wrong servers, read from YAML files.
 
 A mutant is our driver or our server with a few lines replaced, so that it breaks one rule of a specification
-or of the server. A file holds the mutants of one area; docs/MUTANTS.md describes its keys. The lines of `old`
-stand in the source as they stand in the file, except for their common indentation, and exactly once.
+or of the server. A file holds the mutants of one area; docs/MUTANTS.md describes its keys. The lines of
+`old` stand in the source as they stand in the file, except for their common indentation, and exactly once.
+That they occur once is what keeps the catalogue honest: an edit of the driver that touches such lines makes
+the mutant fail to load, and a test names it, rather than leaving a mutant that breaks something else.
+
+This module reads text and knows no processes; `overlay.py` puts the result into one.
 """
 
 from __future__ import annotations
@@ -94,6 +98,7 @@ class Mutant:
         texts: dict[str, str] = {}
         for change in self.changes:
             try:
+                # Changes of one file build on one another, in the order of `also`.
                 before = texts.get(change.file) or original(change.file)
                 texts[change.file] = change.apply(before)
             except (OSError, ValueError) as error:
@@ -102,13 +107,19 @@ class Mutant:
 
 
 def path_of(file: str) -> Path:
-    """Return where a source file of our packages is installed."""
+    """Return where a source file of our packages is installed.
+
+    The path is that of `co_filename` in loaded code, by which `overlay.py` finds functions again.
+    """
     return Path(__file__).resolve().parents[3] / file
 
 
 @cache
 def original(file: str) -> str:
-    """Return the text of a source file. Raises OSError."""
+    """Return the text of a source file. Raises OSError.
+
+    It is kept, so an edit that is saved while a long search runs does not mix two versions in one process.
+    """
     return path_of(file).read_text(encoding="utf-8")
 
 

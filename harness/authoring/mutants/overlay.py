@@ -3,6 +3,11 @@
 Functions that differ get the code of the mutant, in the modules that are loaded: that takes milliseconds. A
 change of anything else, such as a constant or a default, has effects when modules are imported: then our
 packages are imported anew, with the text of the mutant. The process is of no use for anything else after it.
+
+`put_in` is the fast way and `import_anew` the sure one; `trial.become` tries them in this order. The same
+swapping of code serves `record_reach`, which gives functions a copy of themselves that notes which marked
+lines it comes by. Both look for functions among all objects of the garbage collector, because a function may
+be held by a table, a closure or a bound method that no module's namespace leads to.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ def changed_functions(before: str, after: str, path: str) -> dict[str, CodeType]
     """
     old, new = (compile(text, path, "exec", dont_inherit=True) for text in (before, after))
     if _plain(old, body_only=True) != _plain(new, body_only=True):
-        return None
+        return None  # a constant, a default, a decorator: it has had its effect at import
     were, are = dict(_functions(old)), dict(_functions(new))
     if len(were) != len(list(_functions(old))):  # two of one name, such as a property and its setter
         return None
@@ -95,9 +100,12 @@ def put_in(sources: Mapping[str, str], originals: Mapping[str, str]) -> bool:
         if changed is None:
             return False
         found = _loaded(path, changed)
+        # A function that is not loaded would keep its old code when it is imported later.
         if {function.__code__.co_qualname for function in found} != set(changed):
             return False
         swaps += [(function, changed[function.__code__.co_qualname]) for function in found]
+    # Python refuses code with another number of cells; asked before the first swap, so that all or none
+    # happen.
     if any(len(function.__code__.co_freevars) != len(code.co_freevars) for function, code in swaps):
         return False
     for function, code in swaps:
@@ -140,6 +148,7 @@ def record_reach(marks: Iterable[LineMark]) -> tuple[set[str], frozenset[str]]:
         tree = ast.parse(text)
         unknown |= {mark.name for mark in places if not _put_mark(tree.body, mark)}
         marked = ast.unparse(ast.fix_missing_locations(tree))
+        # The text without marks is unparsed too: only then do the marks alone differ.
         codes = changed_functions(ast.unparse(ast.parse(text)), marked, path) or {}
         for function in _loaded(path, codes):
             function.__globals__[_REACHED] = reached
@@ -211,6 +220,7 @@ class _Finder(MetaPathFinder):
 
 def import_anew(sources: Mapping[str, str]) -> None:
     """Have our packages imported anew, with the texts of a mutant; what is held already stays what it is."""
+    # First, so that no other finder answers for our packages, and for good: modules come late in a run too.
     sys.meta_path.insert(0, _Finder(sources))
     for name in list(sys.modules):
         if name.partition(".")[0] in PACKAGES:

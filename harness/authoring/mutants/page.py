@@ -1,4 +1,7 @@
-"""What a suite of cases found of the mutants, as a page."""
+"""The page of a run over mutants: numbers by area, the survivors, then each mutant with its killer.
+
+Survivors come before the long tables, because they are what a reader can act upon.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from harness.authoring.mutants.mutant import Mutant
 
 _WORDS: Final = range(4)
+"""Columns of the long table that hold words; the others would be set as numbers."""
 
 
 def page(mutants: Sequence[Mutant], killers: Mapping[str, str]) -> str:

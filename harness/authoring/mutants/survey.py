@@ -1,6 +1,11 @@
 """The survey of cases without a mutant: whether each passes, and the lines that it reaches.
 
 A case that does not pass kills nothing, and one that never reaches what a mutant has changed cannot kill it.
+With hundreds of mutants and thousands of cases this is what makes a search affordable: the survey runs each
+case once, and each mutant is then tried with the few that come by its lines.
+
+Two kinds of mutant are reached by every case: those that change what runs at import, and those whose lines
+stand outside of functions, for which no mark can be put (`overlay.record_reach`).
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from harness.planning.plan import Item
 
 
+# Scenarios name the rules that a case is for in a comment right below its description:
+# `# Rules: CB-2, CB-13`. The loader drops comments, so the text is searched.
 _RULES = re.compile(r"^ *- description: (?P<name>.+)\n(?: *#.*\n)*? *# Rules: (?P<rules>.+)$", re.MULTILINE)
 
 
@@ -127,7 +134,7 @@ def _spread(
     for first in range(jobs):
         ours, theirs = connections.Pipe(duplex=False)
         context.Process(target=_watch, args=(groups[first::jobs], marks, theirs), daemon=True).start()
-        theirs.close()
+        theirs.close()  # with our copy open, the end of the process would not read as the end of the pipe
         ends.append(ours)
     while ends:
         for end in cast("list[Connection]", connections.wait(ends)):
@@ -143,13 +150,18 @@ def _watch(groups: Iterable[Sequence[Item]], marks: Sequence[LineMark], reports:
         results: dict[str, tuple[ResultStatus, frozenset[str]]] = {}
         for item, (status, names) in zip(group, watch(group, reached), strict=True):
             results[key_of(item)] = status, names | unknown
+            # A group is one case on several deployments: the first that it passes on will do.
             if status is ResultStatus.PASSED:
                 break
         reports.send(results)
 
 
 def passing(items: Sequence[Item]) -> Mapping[str, Item]:
-    """Return those of a few items that pass without a mutant, by their keys."""
+    """Return those of a few items that pass without a mutant, by their keys.
+
+    For a search among known killers: it needs no marks, so the items run in this process, which stays
+    unchanged.
+    """
     failed: set[int] = set()
 
     def report(message: tuple[Any, ...]) -> None:

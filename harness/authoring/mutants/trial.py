@@ -3,6 +3,11 @@
 This process has loaded the packages and the scenarios or tests once, so that a fork begins with both. What a
 fork sends back says which case it has begun, so that a mutant that never ends, or that ends its process, is
 known to have been killed by that case.
+
+The parent does nothing but wait on pipes: it starts `jobs` forks, notes the index that each one is at, and
+looks once a second for one that has been silent for too long. A failure before the first case begins means
+that the mutant cannot be used (`broken`), for then nothing of it was tried; any later one is a kill. Cases
+run in virtual time, so the only seconds of the wall clock here are those of `CASE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -37,7 +42,10 @@ CASE_SECONDS: Final = 15.0
 """Seconds of the wall clock without a word from a mutant, after which it hangs: ten healthy cases."""
 
 MEMORY: Final = 4 << 30
-"""Bytes of address space that a mutant may take besides; one that allocates in a loop ends there."""
+"""Bytes of address space that a mutant may take besides; one that allocates in a loop ends there.
+
+Without it the machine could begin to swap before the wall clock ends the process.
+"""
 
 
 SETTINGS: Final = Settings(time="virtual")
@@ -45,7 +53,7 @@ SETTINGS: Final = Settings(time="virtual")
 
 @dataclass(slots=True)
 class MutantVerdict:
-    """What came of a mutant: the cases that killed it, with what each said, or why it cannot be used."""
+    """The end of a mutant: the cases that killed it, with what each said, or why it cannot be used."""
 
     killed_by: dict[str, str] = field(default_factory=dict)
     broken: str = ""
@@ -94,7 +102,7 @@ class Trial:
             case ("killed", index, reason):
                 self.verdict.killed_by[self.keys[index]] = reason
             case ("ended",):
-                self._at = -1
+                self._at = -1  # what goes wrong after the last case is no finding
             case ("broken", reason):
                 self._fell("crashes", reason)
 
@@ -185,6 +193,7 @@ def run_trials(
             while waiting and len(running) < jobs:
                 trial = waiting.popleft()
                 running[trial.begin(clock, stops=stops)] = trial
+            # A second is how late a hang is noticed, and an interruption while nothing reports.
             for end in connections.wait(list(running), timeout=1.0):
                 _hear(end, running, clock, on_end)
             for end, trial in [
@@ -210,11 +219,14 @@ def _hear(end: Any, running: dict[Any, Trial], clock: SystemClock, on_end: Calla
 
 def _work(trial: Trial, reports: Connection, stops: bool) -> None:  # noqa: FBT001 - arguments of a process
     """Be a mutant, in a process of its own."""
+    # Ctrl-C reaches the whole group; the parent ends its forks itself, and none of them is to report it as a
+    # kill.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
         mapped = 0
+    # The limit counts all of the address space, also what was inherited from the parent.
     most = mapped + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
@@ -225,7 +237,10 @@ def _work(trial: Trial, reports: Connection, stops: bool) -> None:  # noqa: FBT0
 
 
 def become(mutant: Mutant) -> None:
-    """Put the code of a mutant into this process. Raises what its import raises."""
+    """Put the code of a mutant into this process. Raises what its import raises.
+
+    It has no way back: the caller is a fork, or a process that ends after it.
+    """
     texts: Mapping[str, str] = mutant.sources()
     sources = {str(path_of(file)): text for file, text in texts.items()}
     if not put_in(sources, {str(path_of(file)): original(file) for file in texts}):

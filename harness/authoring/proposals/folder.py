@@ -1,4 +1,10 @@
-"""The folder of a proposal: what a pull request to the specifications needs, and the page for readers."""
+"""The folder of a proposal: what a pull request to the specifications needs, and the page for readers.
+
+Every text is made of a `Proof` and an `ObedienceTable`; nothing is run here. All files are made before the
+first is written, so that a mistake in the rule's place leaves no half folder. Their names and contents are
+in the table of docs/PROPOSE.md. `summary` is what `--json` writes, for programs; its keys stay when the
+pages change.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +39,8 @@ _OURS: Final = "pushbackd"
 """The key of our extensions of the unified test format."""
 
 _WIDTH: Final = 120
+"""Columns of a paragraph, as the public specifications are wrapped."""
+
 _FATES: Final = ("wrong neighbour", "fate", "by")
 _PARTS: Final = (
     "[neighbours.md](neighbours.md) lists the wrong neighbours, [driver.patch](driver.patch) is the driver"
@@ -137,6 +145,7 @@ def _place(rule: Rule, specification: Path, lines: Sequence[str]) -> tuple[int, 
     if heading is None:
         place = rule.document["heading"].location
         raise BadInputError(f"{place}: {specification} has no heading '{rule.heading}'")
+    # A sentence may be broken over lines, so blocks are compared with their white space made single.
     for first, last in _blocks(lines, heading + 1):
         sign = _LIST_ITEM.match(lines[first])
         text = " ".join(" ".join(lines[first:last]).split())
@@ -167,6 +176,7 @@ def _blocks(lines: Sequence[str], start: int) -> Iterator[tuple[int, int]]:
 
 
 def _paragraph(text: str, sign: str) -> list[str]:
+    """Return the lines to insert: a list item after one (`sign`), or an empty line and a paragraph."""
     if not sign:
         return ["", *_wrapped(text).splitlines()]
     return fill(

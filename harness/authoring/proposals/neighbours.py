@@ -4,6 +4,10 @@ A neighbour has a name that says what it does, and the advice which case would t
 what the operators make of the new lines there are drivers that keep the rule in some places only, that keep
 it for other commands too, and that have a part of the patch. What is the same driver by construction is left
 out: the same tree as the rule, as the driver of today, or as another neighbour.
+
+Of two that are the same the first is kept, so the order of `_candidates` decides the name and the advice
+that a user reads: operators, facts, the same argument elsewhere, parts left out. A name also identifies its
+neighbour in a patch (`survives`), so another wording breaks the proofs that use it.
 """
 
 from __future__ import annotations
@@ -72,7 +76,10 @@ def neighbours(patch: Patch, codes: Collection[int] = ()) -> tuple[Neighbour, ..
 
 
 def _tree(sources: Mapping[str, str]) -> str:
-    """Return what two drivers share that are the same: the trees of the files that are not today's."""
+    """Return what two drivers share that are the same: the trees of the files that are not today's.
+
+    Raises SyntaxError or ValueError for a text that is no Python, which an operator may make of odd lines.
+    """
     trees = ((file, _dumped(text)) for file, text in sorted(sources.items()))
     return repr([(file, tree) for file, tree in trees if tree != _dumped(original(file))])
 
@@ -106,13 +113,17 @@ def _candidates(patch: Patch, codes: Collection[int]) -> Iterator[tuple[str, Map
 
 
 class Fact(NamedTuple):
-    """Something that is known where the rule stands: a condition for each class that knows it."""
+    """Something that is known where the rule stands: a condition for each class that knows it.
+
+    The keys of `known_by` are classes as arguments are annotated; `{0}` in a condition is the argument's
+    name. A function without an argument of such a class cannot ask, and gets no neighbour by this fact.
+    """
 
     name: str
     known_by: Mapping[str, str]
     advice: str
     unless: str = ""
-    """What the new lines of a patch have that decides the same already."""
+    """Text that new lines of a patch have if they decide the same already."""
 
 
 def _of_topology(test: str) -> dict[str, str]:
@@ -209,6 +220,7 @@ def _elsewhere(place: Place) -> Iterator[tuple[str, Mapping[str, str], str]]:
 
 
 _MOST_ELSEWHERE: Final = 3
+"""Other calls that get the argument, one at a time: each neighbour asks for a case of its own."""
 
 
 def _other_calls(
@@ -222,6 +234,7 @@ def _other_calls(
         arguments = {own.arg: own.value for own in each.keywords}
         name = arguments.get("name")
         if keyword.arg not in arguments and isinstance(name, ast.Constant):
+            # Before the closing bracket, and behind a last argument that may have a comma of its own.
             head = here.source_of(each)[:-1].rstrip().removesuffix(",")
             yield str(name.value), file, here.with_(each, f"{head}, {ast.unparse(keyword)})")
 

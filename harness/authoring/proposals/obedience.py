@@ -1,7 +1,11 @@
-"""Who obeys a rule today: the reference driver without and with the patch, and real drivers.
+"""The obedience of drivers to a rule today: the reference driver without and with the patch, and real ones.
 
 The cases of the rule are those that fail without the patch. The others hold what is so today, and a driver
 that fails one breaks another rule: that is told, and judges nothing.
+
+`table_of` takes the reference driver's rows from the proof, where they ran in virtual time. `ask_drivers`
+adds real drivers, which run in real time with the adapters of a checkout or of a command line. A driver that
+skips all cases is `NOT_JUDGED`, never obedient: it may only lack a feature.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ WITH_PATCH: Final = "reference with the patch"
 
 
 class Obedience(StrEnum):
-    """What is known of a driver and the rule on one deployment."""
+    """The verdict on a driver and the rule on one deployment."""
 
     OBEYS = "obeys"
     BREAKS = "breaks it"
@@ -143,6 +147,7 @@ class ObedienceTable:
 
 def table_of(proof: Proof, deployments: Sequence[str], version: str) -> ObedienceTable:
     """Return the table with the reference driver as it is, and with the patch."""
+    # Where none is red today every case counts, so that the table still says who obeys.
     own = frozenset(each.id for each in proof.red_without) or frozenset(item.id for item in proof.items)
     table = ObedienceTable(tuple(deployments), own)
     table.add(REFERENCE, version, proof.today.values())

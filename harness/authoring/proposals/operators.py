@@ -2,6 +2,11 @@
 
 Each changes a number, a comparison, the name of a command, a label, a code, a condition, or what retries are
 counted by, and says in words what the driver does then, and which case would tell it from the rule.
+
+An operator is a function from a `Place` to `Variant`s. It changes new nodes alone (`place.new`), one at a
+time, and may yield what is no Python or the same driver: `neighbours.py` drops these. Names and advice are
+sentences for somebody who has not read the patch, so operators look for the meaning of a number or a
+comparison first (how often it retries, which command) and quote code only where they find none.
 """
 
 from __future__ import annotations
@@ -62,7 +67,7 @@ def _numbers(place: Place) -> Iterator[Variant]:
             continue
         for other in others:
             if other < 0 <= value:
-                continue
+                continue  # a count or a time below zero is no near miss
             text = place.with_(node, repr(other))
             above = place.above(node)
             name = f"{other} in place of {value}: {_quoted(place.text(above), repr(value), repr(other))}"
@@ -188,6 +193,7 @@ def _commands(place: Place) -> Iterator[Variant]:
                     yield Variant(
                         f"also for {other}", place.with_(node, f"{name!r}, {other!r}"), meets(other)
                     )
+            # The empty text is no command; taking the element out could leave a tuple that is none any more.
             yield Variant(f"not for {name}", place.with_(node, "''"), meets(name))
         else:
             continue
@@ -209,6 +215,7 @@ _LABELS: Final = (
     Label.TRANSIENT_TRANSACTION,
 )
 _MOST_CODES: Final = 3
+"""Other codes for each one: of more, a scenario would need a case each and learn little."""
 
 
 def _labels_and_codes(place: Place) -> Iterator[Variant]:
@@ -337,6 +344,7 @@ def _conditions_of(place: Place) -> Iterator[Variant]:
                     f"add a case in which `{place.text(node.test)}` does not hold",
                 )
         elif isinstance(node, ast.Return) and isinstance(node.value, ast.Compare | ast.BoolOp | ast.UnaryOp):
+            # A new `return` may carry a condition that the patch has only moved.
             if place.is_new(node.value):
                 yield _negated(place, node.value)
         elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -494,6 +502,7 @@ def _quoted(text: str, old: str, new: str) -> str:
     return f"`{text.replace(old, new, 1)}`"
 
 
+# In the order in which they name a neighbour that several of them can make.
 OPERATORS: Final[tuple[Callable[[Place], Iterator[Variant]], ...]] = (
     _numbers,
     _comparisons,

@@ -2,6 +2,11 @@
 
 New is what stands on a changed line and did not stand on the lines that the patch replaces: a condition that
 was there before belongs to another rule, even where the patch has moved it.
+
+Operators ask a `Place` for new nodes and get back whole files with one node replaced. Nodes are of the text
+with the patch, so their lines and columns must not be used on any other text. The text is replaced by
+position and not printed from the tree, so that the rest of the file keeps its form in the diffs that people
+read.
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ class Place:
         self.tree, was = ast.parse(self.after), ast.parse(self.before)
         old, new = self.before.splitlines(), self.after.splitlines()
         changed, replaced, self._touched = set[int](), set[int](), set[int]()
+        # Without `autojunk`, which passes over frequent lines of long files and so tells more as changed.
         for tag, start, end, new_start, new_end in SequenceMatcher(
             None, old, new, autojunk=False
         ).get_opcodes():
@@ -63,6 +69,7 @@ class Place:
             if name in named and _on(function, near)
             if ast.dump(named[name]) != ast.dump(function)
         ]
+        # In bytes, because the columns of `ast` count those of UTF-8.
         self._starts = [0]
         for line in self.after.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line.encode()))
@@ -88,6 +95,7 @@ class Place:
             if isinstance(each, _TELLING) and ast.unparse(each) in self._kept:
                 return False
             above = self.above(each)
+            # A name or a number that was an argument of the same function before is not new either.
             if (
                 isinstance(above, ast.Call)
                 and each is not above.func
@@ -141,6 +149,7 @@ class Place:
     def only_where(self, conditions: Mapping[str, str]) -> str:
         """Return the file in which the patch counts under a condition only; each is by a function's name."""
         lines = self.after.splitlines()
+        # From the last one up, so that the line numbers of those above stay right.
         for was, function in reversed(self.functions):
             if function.name in conditions:
                 start, end, text = self._choice(was, function, conditions[function.name])

@@ -2,6 +2,11 @@
 
 All of them are tried in virtual time, each in a process of its own that is forked from one with everything
 loaded, by the engine of the mutants.
+
+There are two runs of trials. The first has the driver with the patch and, as a mutant without changes, the
+driver of today: both run every case on all deployments, for the table and the pictures. The second has the
+neighbours, which stop at the first case that finds them. It is left out while the patch itself fails, for a
+neighbour that fails with it would say nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ REFERENCE: Final = "reference"
 
 
 class Fate(StrEnum):
-    """What has come of a wrong neighbour."""
+    """The fate of a wrong neighbour."""
 
     FOUND = "found"
     ALLOWED = "allowed"
@@ -68,7 +73,7 @@ class Tried:
 
 @dataclass(slots=True)
 class Proof:
-    """What the trials have come to; results are by the keys of items."""
+    """The outcome of the trials; results are by the keys of items."""
 
     rule: Rule
     patch: Patch
@@ -77,7 +82,7 @@ class Proof:
     wanted: Mapping[str, Result]
     tried: list[Tried] = field(default_factory=list)
     stale: tuple[str, ...] = ()
-    """What the patch says of neighbours that do not survive, or are not there."""
+    """Sentences on what the patch allows of neighbours that do not survive, or are not there."""
 
     @property
     def red_with(self) -> list[Result]:
@@ -155,6 +160,7 @@ def prove(
     items = tuple(
         item for edition in rule.editions for item in items_of(rule, {REFERENCE: edition}, deployments)
     )
+    # In this process, so that all forks have the patched modules at hand and only swap their code.
     load_modules(patch.after)
     wrong = neighbours(patch, _codes(items))
     wanted = Mutant("", "driver", "", "", "", patch.changes, Location(path_of("driver")))
@@ -181,6 +187,7 @@ def _telling(proof: Proof) -> list[Item]:
         and proof.wanted[key_of(item)].status is ResultStatus.PASSED
     ]
 
+    # The cases that are red today come first on each deployment: they are what most neighbours fail.
     def order(item: Item) -> tuple[int, int, bool]:
         is_green = proof.today[key_of(item)].status is not ResultStatus.FAILED
         return proof.rule.editions.index(item.edition), proof.rule.deployments.index(item.topology), is_green
@@ -219,6 +226,10 @@ def _try_neighbours(
 
 
 def _stale(proof: Proof, tried: Mapping[str, Tried]) -> Iterator[str]:
+    """Yield what the patch allows without need; it keeps the proof from holding, as a survivor does.
+
+    Otherwise an excuse would outlive the reason for it, and hide the same neighbour when it comes back.
+    """
     for each in proof.patch.allowed:
         if each.name not in tried:
             yield f"{each.location}: no neighbour is called '{each.name}'"
@@ -229,6 +240,7 @@ def _stale(proof: Proof, tried: Mapping[str, Tried]) -> Iterator[str]:
 def _runs(items: Sequence[Item], settings: Settings, *, stops: bool) -> tuple[Sequence[str], Any]:
     """Return the keys of items, and what runs them in a process that is another driver."""
     documents = [item.to_dict() for item in items]
+    # The first two drivers get pictures of all cases, and neighbours none of what passes.
     plain = settings.to_dict() | {"time": "virtual", "detail": "failures" if stops else "all"}
 
     def judge(report: Callable[[tuple[Any, ...]], None], *, stops: bool) -> None:

@@ -2,6 +2,11 @@
 
 The rule is one file and the patch another; docs/PROPOSE.md describes their keys. A patch has the notation of
 the mutants, except that it is right.
+
+Everything that a user can have written wrong is told here, before the first trial: unknown keys, scenarios
+that lint would refuse, deployments, lines that do not occur once, a patch that is no Python. What comes
+after works with a `Rule` and a `Patch` that can be used. Their texts are those of the installed source at
+this moment.
 """
 
 from __future__ import annotations
@@ -36,6 +41,8 @@ DEPLOYMENTS: Final = ("replicaset", "sharded")
 """Where a rule is proved that does not say where."""
 
 _PATCHED: Final = "driver/"
+"""Where a patch may change files: with a changed server or judge a rule about drivers is not proved."""
+
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -51,7 +58,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What makes the reference driver obey: its changes, and the text of each file without and with them."""
+    """The changes that make the reference driver obey, and the text of each file without and with them."""
 
     name: str
     does: str
@@ -64,7 +71,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is proposed: the paragraph and its reason, where it belongs, and the scenarios that show it.
+    """The proposal: the paragraph and its reason, where it belongs, and the scenarios that show it.
 
     `heading` and `after` are the place in the specification: the paragraph follows that sentence.
     `asks` is the question that the text of today leaves open, empty for none.
@@ -117,6 +124,8 @@ _PATCH: Final = record(
         "also": array(record(_CHANGE, tuple(_CHANGE)), at_least=1),
         "survives": array(
             record(
+                # Not "open", as a mutant may be: what a case could find must be found before a rule is
+                # proposed.
                 {"neighbour": STRING, "as": word(*VERDICTS[:2]), "because": STRING},
                 ("neighbour", "as", "because"),
             ),

@@ -2,6 +2,11 @@
 
 Values that vary between runs become operators (Unified Test Format: Special Operators for Matching
 Assertions).
+
+The aim is what an author would have written by hand: fields that every message has are left out, names stand
+as aliases of their anchors, and fields come in the order of the public files. The result must not be so
+strict that another run fails: a value of a kind that drivers or servers generate is never expected as it is,
+even where all runs happened to agree, unless the author wrote the same value himself (`WrittenValues`).
 """
 
 from __future__ import annotations
@@ -301,7 +306,11 @@ class Expecting:
 
 
 def _common_length(runs: Sequence[Sequence[Event]]) -> int:
-    """Return how many events, from the first on, are the same kinds in all runs."""
+    """Return how many events, from the first on, are the same kinds in all runs.
+
+    Only a beginning can be expected: the format compares lists in order, and ignores events at their end
+    alone.
+    """
     for index, events in enumerate(zip(*runs, strict=False)):
         if len({_nature(event) for event in events}) > 1:
             return index

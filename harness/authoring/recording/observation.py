@@ -2,6 +2,11 @@
 
 A case is run on several deployments and with several seeds, because only that tells what belongs to the case
 from what chance or a deployment gave it.
+
+`CaseObserver` runs cases in this process by the executor of `conform`, with two differences: it hands over a
+case that need not be as its file has it, and `RunObservation.take` looks at the world when the operations
+have ended and before the runner judges and takes it down. `attempts_by_command` and `expected_attempts` are
+the part for what servers saw, with the words of `expectAttempts` (docs/WITNESS.md). Gaps are in seconds.
 """
 
 from __future__ import annotations
@@ -118,12 +123,15 @@ def _attempt(index: int, lists: Sequence[tuple[Sequence[JudgedAttempt], Timing]]
 
 
 SEEDS: Final = 2
-"""How often a case is run with each driver on each deployment."""
+"""How often a case is run with each driver on each deployment.
+
+Two, because one run cannot tell what chance decides. The seed after these is that of `hold`.
+"""
 
 
 @dataclass(slots=True)
 class RunObservation:
-    """What one run of a case saw; `where` describes the run."""
+    """The observations of one run of a case; `where` names the run."""
 
     where: str = ""
     events: dict[str, tuple[Event, ...]] = field(default_factory=dict)
@@ -145,6 +153,7 @@ class RunObservation:
         self.events = dict(context.events)
         if context.seen.connections:
             self.attempts = attempts_by_command(context)
+        # By their ends: operations of threads end in another order than they begin.
         for step in sorted(context.account.steps, key=lambda step: step.ended_seq):
             answer = step.result if step.error is None else step.error.report
             self.answers.append((step.operation, answer))

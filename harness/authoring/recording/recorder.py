@@ -1,4 +1,14 @@
-"""A scenario's cases are run, what they saw is written into its text, and what is written must hold again."""
+"""A scenario's cases are run, what they saw is written into its text, and what is written must hold again.
+
+Three checks stand between a recording and the file, and each refuses the whole of it: no alias may lose its
+anchor to what is replaced (`refuse_lost_anchors`), the new file says the same as the old one but for the
+fields that a recorder writes (`says_the_same`), and the recorded cases pass under a seed that was not
+observed. The second is a guard against an edit that lands in the wrong place, which YAML would often still
+read.
+
+Places in the text come from an outline (`mongowire.documents.outline`), values from the loader; the two are
+matched by line and column (`Source.nodes`).
+"""
 
 from __future__ import annotations
 
@@ -68,7 +78,7 @@ class Source:
 
     @property
     def document(self) -> Marked:
-        """What the file says."""
+        """The document of the file, with its lines."""
         return self.scenario.document
 
     @property
@@ -157,7 +167,7 @@ _JUDGED: Final = frozenset({"expectResult", "expectError", "ignoreResultAndError
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to record: the events, and what beside them; with `replace`, also where they stand already.
+    """The parts to record: the events, and others beside them; with `replace`, also where they stand already.
 
     `attempts` is what servers saw, for which a case must not have the key `pushbackd`.
 
@@ -190,6 +200,7 @@ class Recorder:
         source = Source.of(self.path, text_of(self.path))
         edits = Edits(source.text)
         cases, wanted = source.file.cases, self.wanted
+        # A case that is named is tried even where it says that it is to be skipped.
         if wanted.case:
             chosen = [case for case in cases if wanted.case in (case.description, case.id)]
         else:
@@ -209,7 +220,7 @@ class Recorder:
 
 
 def _with_sufficient_version(source: Source) -> Source:
-    """Raise the declared schemaVersion when what was written needs a later one."""
+    """Raise the declared schemaVersion when what was written needs a later one; never lower it."""
     enough, declared = source.sufficient_minor, source.root.at("schemaVersion")
     if enough <= source.minor or declared is None:
         return source
@@ -295,6 +306,7 @@ class _CaseRecorder:
         )
 
     def _write_results(self, seen: Sequence[RunObservation]) -> None:
+        # By place and not by order: what runs see in a loop or on threads comes several times, or swapped.
         answers: dict[Location, list[Any]] = {}
         names: dict[Location, str] = {}
         for operation, answer in (pair for each in seen for pair in each.answers):

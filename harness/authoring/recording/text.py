@@ -1,4 +1,10 @@
-"""Values as YAML text, in the style of scenarios: on one line what fits there, the rest in blocks."""
+"""Values as YAML text, in the style of scenarios: on one line what fits there, the rest in blocks.
+
+The first half writes values, the second (`Edits`) puts them into a text at places of its outline. Libraries
+that write YAML lose comments, anchors and the choice between braces and blocks, all of which authors care
+for; so text is inserted and replaced by position. `Edits` are applied from the end of the text to its
+beginning, so that a place stays right until its own turn.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +49,8 @@ def in_flow(value: Any) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(in_flow, value))}]"
+    # Relaxed, because scenarios have plain numbers; what JSON has no word for becomes a document such as
+    # $oid.
     text = json_util.dumps(value, json_options=json_util.RELAXED_JSON_OPTIONS)
     return in_flow(json.loads(text)) if text.startswith("{") else text
 

@@ -1,6 +1,12 @@
 """Adapters to start from: programs that keep the protocol, and do nothing yet.
 
 Each passes `pushbackd check-adapter` as it is: what it cannot do, it says it cannot.
+
+`python_adapter.py` stands on `harness.adapters.serving`, which speaks the protocol for it.
+`protocol_adapter.py` has the whole protocol and no import of ours, to be translated line by line;
+`protocol.md` is its README and `protocol_session.txt` a session to compare with. `node_adapter.cjs` speaks
+the protocol itself, for drivers in Node. Readers get copies of these files, so their comments speak to the
+author of an adapter and not to us.
 """
 
 from __future__ import annotations

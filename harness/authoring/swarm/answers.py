@@ -1,8 +1,12 @@
-"""What an attempt may meet: a table of answers, and the fault that is a sequence of them.
+"""Answers that an attempt may meet: a table of them, and the fault that is a sequence of them.
 
 A fail point says one thing as often as it is asked. What drivers get wrong is often the second error, which
 is another one than the first, so the answers of one operation are drawn one by one, on whatever server it
 comes to.
+
+A rule can say a sequence and is kept for the whole deployment, where a fail point belongs to one server; so
+the second answer reaches the retry also where that goes to another mongos. Weights are relative to one
+another, and an answer that does not fit the commands is left out of the draw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""From a seed to a schedule: everything is drawn from one sequence of random numbers, and nothing else."""
+"""From a seed to a schedule: everything is drawn from one sequence of random numbers, and nothing else.
+
+The seeds that are recorded (failures, wrong drivers that an oracle hears) mean their schedules, so every
+draw counts: one more, one fewer or one in another order gives other schedules to all seeds that come by it.
+What draws from a `Random` of its own, as the concerns do, can change without that. Python seeds from a text
+without its hash seed, so a seed means the same in every process.
+
+A kind of case (`_KINDS`) is a function that yields operations, and may change the options of the client,
+where these would keep it from what it is for. Times are in milliseconds, as the format has them.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +91,7 @@ def side_by_side(numbers: Numbers, target: str, options: dict[str, Any]) -> Iter
 def _small_pool(numbers: Numbers, target: str, options: dict[str, Any]) -> None:
     """Draw options with which threads wait for one another."""
     dice = numbers.dice
+    # A deadline would end the waits that this is about.
     options.pop("timeoutMS", None)
     least = PINNED if topology_of(target) is Topology.LOAD_BALANCED else 1
     sizes = {"maxPoolSize": max(least, dice.choice((1, 1, 2, 2, 3)))} if dice.random() < 0.6 else {}  # noqa: PLR2004
@@ -121,6 +131,7 @@ def interrupted(numbers: Numbers, _target: str, options: dict[str, Any]) -> Iter
     dice = numbers.dice
     for name in ("timeoutMS", "maxIdleTimeMS", "waitQueueTimeoutMS", "readPreference"):
         options.pop(name, None)
+    # The shortest interval that clients may have, and a time after which a check that is late has timed out.
     options |= {
         "heartbeatFrequencyMS": 500,
         "connectTimeoutMS": dice.choice((400, 600)),
@@ -214,6 +225,8 @@ def _options(dice: Random, edition: str, target: str) -> dict[str, Any]:
     chances["adaptiveRetries"] = 0.35 if of_edition else 0.05, (True,)
     chances["maxAdaptiveRetries"] = 0.05 if of_edition else 0.35, (0, 1, 3)
     chances["enableOverloadRetargeting"] = 0.05 if of_edition else 0.35, (True,)
+    # Longer than the second that a step-down takes; with the usual thirty, a case in real time could take
+    # minutes.
     options: dict[str, Any] = {"serverSelectionTimeoutMS": 3000}
     options |= {
         name: dice.choice(values) for name, (chance, values) in chances.items() if dice.random() < chance
@@ -309,6 +322,7 @@ def _again_and_again(numbers: Numbers, _target: str, options: dict[str, Any]) ->
     base = {"baseBackoffMS": dice.choice((20, 50, 100))} if dice.random() < 0.3 else {}  # noqa: PLR2004
     refused = faults.refuse_all(["find"], **base)
     yield refused
+    # More than the 60 backoffs from which on their spread is judged.
     if not options.get("adaptiveRetries"):
         yield repeat(80, operation)
         return
@@ -328,6 +342,7 @@ def _for_long(numbers: Numbers, target: str, options: dict[str, Any]) -> Iterato
     options |= QUIET_MONITORS
     if dice.random() < 0.4 or topology_of(target) is Topology.SINGLE:  # noqa: PLR2004
         yield call("find", filter={"_id": numbers.held()})
+        # Sessions expire after 30 minutes (1,800,000 ms), and are not lent in the last of them.
         yield pause(dice.choice((60_000, 1_700_000, 1_770_000, 1_900_000)))
         yield call("find", filter={"_id": numbers.held()})
         yield call("insertOne", document={"_id": numbers.new()})

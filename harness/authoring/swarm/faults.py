@@ -1,6 +1,11 @@
-"""What the swarm does to a driver: a table of faults, each a function of the dice to steps of the runner.
+"""Faults of the swarm: a table of them, each a function from the dice to steps of the runner.
 
-All are set by a client of the runner's own (`faults`), and meet commands of the client under test alone.
+All are set by a client of the runner's own (`faults`), and meet commands of the client under test alone: they
+name its `appName`, for otherwise the fault would be used up by the runner or by a monitor of another client.
+
+A fail point replaces the one of its name on a server, while rules and faults of bytes add up. So what is to
+happen beside another fault is a rule. What outlives the case is undone at its end (`scenario._operations`);
+a fault that sets something new has to be undone there too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Runs schedules: writes their scenarios to a folder of its own, and has the harness run them as any."""
+"""Runs schedules: writes their scenarios to a folder of its own, and has the harness run them as any.
+
+A schedule that is skipped says in the reason what the driver cannot do. It runs again without that, for as
+long as something is left to take away; each round takes at least one step or option, so it ends. Files get a
+number beside the seed, because a search writes many schedules of one seed and the harness keeps what it has
+read by path.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""From a schedule to a scenario of the unified test format, which `conform` runs."""
+"""From a schedule to a scenario of the unified test format, which `conform` runs.
+
+The text is complete: a failure is printed as it stands here, and a user runs it without the swarm. So
+everything is in the file, also the client that sets the faults and the steps that undo them. What the
+driver's features do not allow is left out here, and only here (`_takes`, `_lacks`); the schedule itself does
+not know the driver. Each value stands on one line (`flow`), so that a step is a line, and a smaller schedule
+a shorter file.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """A schedule of the swarm: a deployment, a client, and steps. A value that can be made smaller.
 
 A step is one operation of the unified test format, on the driver or on the runner, with all that it needs.
+Steps and options are kept as JSON text, which makes a schedule hashable: the search for the smallest one
+remembers what it has tried. `smaller` may cut any step, also one that a later step needs: such a schedule
+fails for another reason than the rule, and the search passes over it.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ def _names(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class SwarmSchedule:
-    """What one seed draws.
+    """The draw of one seed.
 
     `target` is the name of the deployment (`harness.deployments.targets`), `edition` that of the
     specifications. `options` are those of the client's connection string, `traits` the other fields of its

@@ -1,4 +1,10 @@
-"""A swarm under way: draws, runs, shrinks, and prints what it finds."""
+"""A swarm under way: draws, runs, shrinks, and prints what it finds.
+
+Schedules are drawn and run in chunks, so that `--budget` can end a run between two of them and thousands of
+scenarios are never in memory at once. Only the first failure of each rule is kept to be shrunk; the summary
+counts all. With `--json` standard output has one document a line (`line_of`, then the summary), and what is
+for people goes to standard error.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
 
 
 MOST: Final = 120
-"""How many schedules are tried at most."""
+"""How many schedules are tried at most; they run one after the other, in real time for drivers of others."""
 
 
 def shrink(
@@ -100,7 +106,7 @@ class Findings:
 
     @property
     def failed(self) -> int:
-        """How many schedules failed."""
+        """The number of schedules that failed."""
         return self.counts[ResultStatus.FAILED]
 
     def summary(self) -> Iterator[str]:

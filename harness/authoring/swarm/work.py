@@ -1,7 +1,13 @@
-"""What the swarm has a driver do: a table of operations, each a function of the dice.
+"""Work of the swarm: a table of operations that a driver performs, each a function of the dice.
 
 Documents 1 to 5 are there at the beginning, each with a counter `n`. Each insert has an `_id` of its own, and
 each update adds to a counter, so that the end tells what was applied how often.
+
+Operations that replace or delete aim at negative ids, which no document has: they are sent and answered as
+any, and take nothing away from what the `data` oracle counts. An operation with another effect on the
+collection `stock` would have to be known to that oracle. `_COMMANDS` says by which commands a fault meets an
+operation; one that is missing there is met by its own name, and a fault that nothing meets stays until the
+case ends.
 """
 
 from __future__ import annotations
@@ -287,7 +293,11 @@ def driver_of(text: str, edition: str) -> SwarmDriver:
 
 
 def _features(name: str, entry: DriverEntry, edition: str) -> frozenset[Feature]:
-    """Return what a driver of ours can do: that of PyMongo is the same in every edition."""
+    """Return what a driver of ours can do: that of PyMongo is the same in every edition.
+
+    PyMongo is imported here and no sooner, for it is not needed by a swarm of another driver. The reference
+    adapter is made without a deployment: its features depend on the edition alone.
+    """
     if not entry.virtual_time:
         features: frozenset[Feature] = import_module("harness.adapters.pymongo.base").FEATURES
         return features

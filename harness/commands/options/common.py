@@ -1,4 +1,10 @@
-"""The options that several commands share, and the command line of `pushbackd conform` as a value."""
+"""The options that several commands share, and the command line of `pushbackd conform` as a value.
+
+Functions below the options turn them into what a run needs: `drivers_named` starts adapters once to learn
+what they are, `commands_of` and `versions_of` go into the `Settings` that worker processes and results files
+get, `edition_of` and `refuse_virtual_time` refuse what a driver cannot do. `conform`, `explain`, `record` and
+`propose` call them in that order.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
 
 WIRE_VERBOSITY: Final = 2
-"""How many `-v` show every message on the wire."""
+"""The number of `-v` that shows every message on the wire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,8 @@ class Options:
     def of(cls, context: click.Context) -> Options:
         """Return the parameters of a context."""
         source = context.get_parameter_source
+        # click sets variables of the environment and defaults apart from words of the command line, and only
+        # those can contradict each other: the user has typed both.
         explicit = frozenset(name for name in context.params if source(name) is ParameterSource.COMMANDLINE)
         return cls(explicit=explicit, **context.params)
 
@@ -107,6 +115,7 @@ class DriverName(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not is_driver(str(value)):
+            # A command line may be long, and comparing it with names takes the square of its length.
             hint = did_you_mean(str(value)[:100], DRIVERS)
             self.fail(
                 f"'{value}' is neither one of {', '.join(DRIVERS)} nor 'cmd:' and a command"
@@ -192,7 +201,9 @@ def trace_of(path: Path | None, infos: Mapping[str, DriverEntry]) -> str:
         raise click.UsageError("--trace-adapter: no --adapter is a process of its own (cmd:COMMAND)")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Emptied before the first line: processes of one run append to it.
         path.write_bytes(b"")
+    # Worker processes may have another working directory.
     return str(path.absolute())
 
 

@@ -1,4 +1,9 @@
-"""The options for the servers that cases run on: fake ones of some topologies, or servers by URI."""
+"""The options for the servers that cases run on: fake ones of some topologies, or servers by URI.
+
+Names of deployments are those of `harness.deployments.targets`. Two functions stand apart because of their
+cost: `external_uris` only reads strings and may refuse them at once, `deployments_of` asks servers, and is
+called last, when nothing else can be wrong any more.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +74,7 @@ _OPTIONS = (
 
 def deployment_options(command: F) -> F:
     """Give a command the options for servers."""
+    # The last decorator that is applied comes first in the help.
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -92,10 +98,13 @@ def deployments_of(options: Options, uris: ExternalUris | None) -> tuple[str, ..
     Servers by URI are asked for their topology, and announced: collections are dropped there.
     """
     if uris is None:
+        # Suites of drivers use these servers as soon as the variable is set. Here collections are dropped, so
+        # it takes a word on the command line.
         if os.environ.get(VARIABLE) and not options.quiet:
             click.echo(f"{VARIABLE} is not used; --uri {ENVIRONMENT} would run on those servers", err=True)
         names = targets.targets(options.topology, auth=options.auth, profiles=options.profiles)
         scenario = options.server_scenario
+        # On each deployment: a scenario may name members that one of them has not.
         for name in names if scenario else ():
             auth, profile = targets.has_auth(name), targets.profile_of(name)
             with bad_input(ControlError):

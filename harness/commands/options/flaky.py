@@ -1,4 +1,9 @@
-"""The options of `pushbackd conform` that repeat and disturb cases, for the flake lab."""
+"""The options of `pushbackd conform` that repeat and disturb cases, for the flake lab.
+
+`harness.running.flake_lab` does the work. These options only make its `Repeats`: how often each case runs,
+and whether a schedule is drawn for each run or given for all. A schedule is checked against the servers of
+every deployment before anything runs, since a name that no server has would disturb nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Cases on the command line: `FILE::CASE`, by paths or by the names that reports print."""
+"""Cases on the command line: `FILE::CASE`, by paths or by the names that reports print.
+
+A report prints `retryable-writes/batches::a batch is sent again`, and that text is what a user has at hand:
+as a short name it is looked up among bundled scenarios and among files in which cases failed. After `::`
+stands a description or a part of one, which must mean exactly one case. A file that is named twice, once as a
+whole, runs as a whole.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +49,7 @@ def paths_and_cases(texts: Iterable[str]) -> tuple[tuple[Path, ...], dict[Path, 
     whole: set[Path] = set()
     cases: dict[Path, set[str]] = {}
     for text in texts:
+        # The first separator: a description may hold another one, and a path does not.
         name, separator, wanted = text.partition(_SEPARATOR)
         found = _files(name)
         paths |= dict.fromkeys(found)
@@ -74,6 +81,7 @@ def _cases_of(path: Path) -> Sequence[AnyCase]:
 
 
 def _one(name: str, wanted: str, cases: Sequence[AnyCase]) -> AnyCase:
+    # A whole description wins over parts of it: one description may be the beginning of another.
     exact = [case for case in cases if wanted in (case.description, case.id.partition(_SEPARATOR)[2])]
     found = exact or [case for case in cases if wanted.lower() in case.description.lower()]
     if len(found) == 1:

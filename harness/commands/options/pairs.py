@@ -1,4 +1,4 @@
-"""What an option cannot do together with another: the tables of all such pairs.
+"""Options that exclude each other: the tables of all such pairs.
 
 An option that would be dropped without a word beside another is refused beside it. `conform`, with its many
 options, has a table of its own, `CLASHES`; `EXCLUSIONS` is that of the other commands. Whatever is not in
@@ -64,6 +64,8 @@ _LAB: Final = ("--repeat", "--perturb", "--schedule")
 
 
 def _clashes() -> Iterator[Clash]:
+    # The keys of each table are excluded by the option behind it; the reason completes the sentence of
+    # `Clash`.
     for option, why in {
         "--jobs": "counts processes of this machine",
         "--uri": "has servers that all cases share",
@@ -109,6 +111,7 @@ def refuse_clashes(options: Options) -> None:
     for clash in CLASHES:
         if {clash.option, clash.other} <= asked:
             raise click.UsageError(str(clash))
+    # An option that needs another one is no pair of the tables.
     if "--max-delay" in asked and "--perturb" not in asked:
         raise click.UsageError("--max-delay limits what --perturb draws: use both")
 
@@ -159,6 +162,7 @@ EXCLUSIONS: Final[Mapping[str, tuple[Clash, ...]]] = {
 def refuse_excluded(ctx: click.Context, name: str) -> None:
     """Raise `click.UsageError` for two parameters of a command line of which one would be dropped."""
     given = {
+        # The long spelling, by which the tables have it.
         max(parameter.opts, key=len)
         if isinstance(parameter, click.Option)
         else (parameter.name or "").upper()

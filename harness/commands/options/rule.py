@@ -1,6 +1,11 @@
 """The options of `pushbackd rule add`: a rule in words of the command line, instead of a document.
 
 Values are handed on as texts, which the reader of rules takes; what is no option can be said by documents.
+
+The options are rows of tables, grouped by the part of the rule in which they stand: conditions (`when`),
+effects (`then`), and the rule itself. `rule_of` puts their values into a document, beside what was given as
+JSON; the server reads that document as any other, so no check of a value is repeated here. `place_of` is the
+way back: a mistake that the server finds in a field is told with the option that the user wrote.
 """
 
 from __future__ import annotations
@@ -124,6 +129,7 @@ def rule_of(given: Mapping[str, Any], start: str | None) -> dict[str, Any]:
     if effects:
         then = rule.get("then", [])
         rule["then"] = [*(then if isinstance(then, list) else [then]), *effects]
+    # A document may be complete without options; options alone have to have an effect.
     if start is None and not any(name in rule for name in ("then", "sequence", "expect")):
         raise ControlError("the rule has no effect; add one, as --error 462, --delay 200ms or --close")
     return rule
@@ -135,6 +141,7 @@ def place_of(path: tuple[str | int, ...], given: Mapping[str, Any]) -> tuple[str
         return path
     path = path[1:]
     names = tuple(part for part in path if isinstance(part, str))
+    # The longest path first: `when.command` is an option, and `when` is one too.
     for length in range(min(2, len(names)), 0, -1):
         field = _PARTS.get(names[:length])
         if field is not None and given.get(field.parameter) is not None:
@@ -149,6 +156,7 @@ def _effects(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if value is not None:
             yield {field.field: {"code": int(value)} if _is_code(field, value) else value}
     error = {field.field: value for field in _ERROR if (value := field.of(given)) is not None}
+    # `labels` and `message` belong to an error, and would make no effect of their own.
     if error and "error" not in error:
         raise ControlError("goes with --error, which is missing", path=(f"--{next(iter(error))}",))
     if error:
@@ -167,6 +175,7 @@ def _is_code(field: _FieldOption, value: Any) -> bool:
 def _put(target: dict[str, Any], field: _FieldOption, value: Any) -> None:
     if value is None:
         return
+    # Neither of the two could be preferred without dropping what the user wrote.
     if field.field in target:
         raise ControlError("the document has this field, too; write one of them", path=(field.option,))
     target[field.field] = value

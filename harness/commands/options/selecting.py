@@ -1,4 +1,9 @@
-"""The options of `pushbackd conform` that choose cases: by words, by what has changed, by what failed."""
+"""The options of `pushbackd conform` that choose cases: by words, by what has changed, by what failed.
+
+Four filters follow each other: paths and `--changed` choose files (`files_of`), names behind `::` choose
+cases (`cases_of`), `-k` chooses by ids while the plan is made (`is_selected`), and `--last-failed` chooses
+among the items of the plan. Only the last knows of drivers and deployments, as a case fails with one of them.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 # The scenario files that have changed, as git tells.
 
 
+# For git, which may have to look through a large working tree on a slow disk.
 _SECONDS: Final = 60
 
 
@@ -49,6 +55,8 @@ def _differing(folder: Path, base: str) -> Iterator[Path]:
     if base.startswith("-") or not base:
         raise BadInputError(f"--changed: '{base}' is no commit")
     commands = (
+        # `-z`: names may hold line ends and characters that git would quote. `d`: files that were deleted
+        # cannot run.
         ("diff", "--name-only", "-z", "--relative", "--diff-filter=d", base, "--"),
         ("ls-files", "--others", "--exclude-standard", "-z"),
     )
@@ -76,6 +84,7 @@ def _git(folder: Path, *command: str) -> str:
         if "not a git repository" in said.lower():
             said = f"{folder.absolute()} is in no git repository"
         raise BadInputError(f"--changed: {said or 'git failed'}")
+    # Names are bytes, and need not be text.
     return done.stdout.decode(errors="surrogateescape")
 
 

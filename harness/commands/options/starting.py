@@ -2,6 +2,11 @@
 
 They are those of mongodb-runner, also as `MONGODB_RUNNER_…` in the environment; besides, the variables count
 by which the drivers' evergreen tools start servers.
+
+`starting_of` puts arguments of `serve` together from four sources, the weakest first: variables of the
+environment, options, the arguments in the file of `--config`, and what stands behind `--`. `serve` itself
+takes the last of two values of an option, so order is all that decides. It parses them here once, before a
+process is started: a mistake is told at once, and the topology is known for the id.
 """
 
 from __future__ import annotations
@@ -68,6 +73,7 @@ def _text(option: str) -> Callable[[PlacedValue, ProblemReport], dict[str, Any]]
 
 def _count(option: str) -> Callable[[PlacedValue, ProblemReport], dict[str, Any]]:
     def read_count(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
+        # mongodb-runner has a list with the options of each shard here; only how many there are is supported.
         value = len(marked.value) if option == "shards" and isinstance(marked.value, list) else marked.value
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return {"options": {option: value}}
@@ -95,11 +101,13 @@ def _members(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
             if name not in _MEMBER:
                 report.add(member, f"{name} of a member is not supported; known is arbiterOnly")
     arbiters = sum(bool(member.value.get("arbiterOnly")) for member in members)
+    # One member is the primary.
     return {"options": {"secondaries": len(members) - arbiters - 1, "arbiters": arbiters}}
 
 
 def _users(marked: PlacedValue, report: ProblemReport) -> dict[str, Any]:
     users = marked.value if isinstance(marked.value, list) else [None]
+    # Users without access control would be of no use.
     arguments = ["--auth"]
     for user in users:
         if not isinstance(user, dict) or not all(
@@ -239,8 +247,10 @@ def starting_of(options: Mapping[str, Any], arguments: Sequence[str]) -> Startin
     given: list[str] = []
     if options["config"] is not None:
         of_file, given = options_in(options["config"])
+        # What is given on the command line or in the environment wins over the file.
         options = {**options, **{name: value for name, value in of_file.items() if options[name] is None}}
     served = (*_from_environment(os.environ), *_from_options(options), *given, *arguments)
+    # Before a process is started: a mistake ends here, and not in the log of a server.
     found = described(served, os.environ)
     file = log_of(served)
     spec = found if isinstance(found, ClusterSpec) else found.spec
@@ -294,6 +304,7 @@ def _from_environment(environment: Mapping[str, str]) -> list[str]:
         arguments += ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", file]
         authority = environment.get("TLS_CA_FILE")
         arguments += ["--tlsCAFile", authority] if authority else []
+        # With a CA file, a server would otherwise ask every client for a certificate.
         arguments.append("--tlsAllowConnectionsWithoutCertificates")
     return arguments
 
@@ -301,6 +312,7 @@ def _from_environment(environment: Mapping[str, str]) -> list[str]:
 def _profile(version: str) -> str:
     """Return the profile of a release: 8.0 of `8.0.4`, the newest of `latest`. Raises `ControlError`."""
     if version in {"latest", "rapid", "stable"}:
+        # The newest stands first in the table.
         return next(iter(PROFILES))
     profile = ".".join(version.removeprefix("v").split(".")[:2])
     if profile not in PROFILES:

@@ -1,4 +1,12 @@
-"""Types of option values, with the limits of clocks, file systems and integers."""
+"""Types of option values, with the limits of clocks, file systems and integers.
+
+Values are read here for two reasons only: to refuse them with a sentence that names the option, and to
+complete them. How a duration, a rate or a share is written is decided in `mongowire.documents.arguments`,
+which verbs, rules and scenarios read by as well, so that `200ms` means the same in all of them. Limits keep a
+value within what the clock, the file system or an integer of the server can hold.
+
+Words of `Word` are for completion and are not checked: the server that runs knows them better.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +52,7 @@ __all__ = [
     "Word",
 ]
 
+# Processes; beyond this a typing error is likelier than a machine of that size.
 MOST_JOBS: Final = 1000
 
 
@@ -60,6 +69,7 @@ class Jobs(click.ParamType[int | None]):
         if value == "auto":
             return None
         text = str(value)
+        # The length first: Python refuses to read a number of many thousand digits, and takes long for fewer.
         if not text.isdecimal() or len(text) > len(str(MOST_JOBS)) or not 1 <= int(text) <= MOST_JOBS:
             self.fail(f"'{value}' is neither a number of processes (1 to {MOST_JOBS}) nor 'auto'", param, ctx)
         return int(text)
@@ -96,6 +106,7 @@ class Word(Text):
         return list(self.known(ctx) if callable(self.known) else self.known)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002 - click's signature
+        # Each word of a list is completed by itself, with what stands before it.
         before, comma, begun = incomplete.rpartition(",")
         found = [word for word in self.words(ctx) if word.startswith(begun)]
         return [CompletionItem(f"{before}{comma}{word}") for word in found]
@@ -112,6 +123,7 @@ class Duration(click.ParamType[float]):
             found = _read("seconds" if self.in_seconds else "duration", value)
         except ControlError as error:
             self.fail(str(error), param, ctx)
+        # A length of zero would be taken for none where an option has no default.
         if not found:
             self.fail(f"{value} is not above 0", param, ctx)
         return found
@@ -129,6 +141,7 @@ class Milliseconds(Duration):
     """The same in whole milliseconds, one at least."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        # Less than a millisecond is not nothing.
         return max(1, round(1000 * super().convert(value, param, ctx)))
 
 
@@ -225,6 +238,7 @@ def _ids(verb: str, field: str) -> Callable[[click.Context], Iterable[str]]:
 
 def _asked(context: click.Context, verb: str) -> Mapping[str, Any]:
     """Return the answer of the server that runs, empty where none does: completion tells no mistakes."""
+    # Completion runs at each press of a key: a server that does not answer is no server, and no message.
     with suppress(ControlError, OSError):
         return ControlClient(find(context.params.get("server_id"))).perform(verb, {})
     return {}

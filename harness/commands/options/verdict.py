@@ -2,6 +2,10 @@
 
 Standard error has its lines, unless `--quiet`; `--json` has it as a document, `--trace` as a page with the
 journal. Where nothing says otherwise, the page of a run in which something failed is in the cache.
+
+The verdict is the server's document (`control.verdict`): its `lines` are for people, the rest for programs,
+`asExpected` decides. `Telling.tell` is called once, when the command has ended and the server still answers:
+the page with the journal is asked of it.
 """
 
 from __future__ import annotations
@@ -26,13 +30,14 @@ if TYPE_CHECKING:
     from fakeserver.control.control import DistantControl
 
 _FOLDER: Final = "traces"
+# Files; older pages are removed, as a test suite that fails writes one each time.
 _MOST_TRACES: Final = 20
 _NO_OPERATION: Final = "  hint: no operation came; the command gets the connection string in MONGODB_URI"
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """How a verdict is told: quietly, as JSON, as a page, and whether it fails the command."""
+    """The ways to tell a verdict: quietly, as JSON, as a page, and whether it fails the command."""
 
     quiet: bool
     file: Path | None
@@ -41,6 +46,7 @@ class Telling:
 
     def code(self, code: int, verdict: Mapping[str, Any], *, judges: bool) -> int:
         """Return the exit code: the command's own, else 1 for a run that is not as expected."""
+        # A command that failed keeps its own code, whatever the verdict is.
         is_allowed = not judges or verdict["asExpected"] or self.unmet == "ignore"
         return code or (ExitCode.PASSED if is_allowed else ExitCode.FAILED)
 
@@ -60,9 +66,11 @@ class Telling:
         `code` is the command's exit code, `judged` the one that the run ends with. Raises
         `click.ClickException` for a file that cannot be written.
         """
+        # A page for every run that somebody may want to look into, also where the exit code hides it.
         looked_into = judged or not verdict["asExpected"] or verdict["operations"]["errors"]
         page = self._page(name, control) if self.trace is not None or looked_into else None
         operations = verdict["operations"]
+        # The usual reason is a command that connects to somewhere else.
         silent = not operations["operations"] and not operations["awaiting"]["operations"]
         lines = [
             *(*before, *verdict["lines"]),

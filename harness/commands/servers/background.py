@@ -1,4 +1,10 @@
-"""`pushbackd start`, `stop`, `ls`, `prune` and `open`: fake servers in the background."""
+"""`pushbackd start`, `stop`, `ls`, `prune` and `open`: fake servers in the background.
+
+Standard output is for programs: `start` prints the connection string and nothing else, so that a shell can
+take it by `$(…)`; what is for people goes to standard error. The exit code of `start` says whether clients
+can write. An entry of the registry may be of a server that was killed, so each command asks the server before
+it believes in it.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +81,7 @@ def start(
         entry, process = launch(
             starting.arguments, starting.name, starting.registry, log=starting.log, timeout=timeout
         )
+        # Without a code, `Popen` would warn that its process still runs when it is collected.
         process.returncode = 0  # it outlives this process, and need not be waited for
         if expansions is not None:
             write_expansions(expansions, ControlClient(entry).about()["variables"])
@@ -120,6 +127,7 @@ def row(entry: RegistryEntry, status: ServerStatus) -> str:
     """Return a server as a JSON object."""
     return json.dumps(
         {
+            # Programs read this: a field may join, and none changes its meaning without another number.
             "schema": 1,
             "id": entry.id,
             "status": str(status),
@@ -153,6 +161,7 @@ def stop(
             entries = registry.entries()
         else:
             entries = [find(each, registry=registry) for each in (*ids, *more_ids) or (None,)]
+    # One that does not answer keeps none of the others from being stopped.
     failures = []
     for entry in entries:
         try:
@@ -172,6 +181,7 @@ def prune(*, runner_folder: Path | None) -> ExitCode:
     registry = Registry(runner_folder)
     for name in registry.ids():
         entry = registry.read(name)
+        # What is no entry at all is removed too, as a file that was torn by a full disk.
         if entry is None or ControlClient(entry).status() is ServerStatus.ENDED:
             registry.discard(name)
             click.echo(f"{name}: removed", err=True)

@@ -1,4 +1,8 @@
-"""`pushbackd demo`: a replica set under a small shop, with its live page."""
+"""`pushbackd demo`: a replica set under a small shop, with its live page.
+
+The shop, its clients and the table at the end are `harness.overload.demo`. It runs in this process,
+deployment included, so that Ctrl-C ends everything and nothing is left in the registry.
+"""
 
 from __future__ import annotations
 

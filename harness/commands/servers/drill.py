@@ -1,4 +1,9 @@
-"""`pushbackd drill`: a command against a deployment in which something goes wrong, on purpose."""
+"""`pushbackd drill`: a command against a deployment in which something goes wrong, on purpose.
+
+`harness.overload.drill` makes a scenario for the server of the options and plays it while COMMAND runs. Here
+the files are tried first, and at the end the verdict on the scenario decides the exit code: a drill in which
+nothing went wrong has rehearsed nothing, and fails although COMMAND did not.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +107,7 @@ def command(
     attempts per success and the longest wait, and what of the drill happened. The exit code is that of
     COMMAND; where that is 0, it is 1 if COMMAND was over before anything went wrong.
     """
+    # Unknown options are let through for COMMAND: a mistyped one of ours would be run as a program.
     if words[0].startswith("-"):
         raise click.UsageError(f"no such option: {words[0]}", click.get_current_context())
     check_command(words[0])
@@ -122,6 +128,7 @@ def command(
         raise click.UsageError(
             f"--members: not with --topology {topology}, because it is of replica sets", ctx
         )
+    # Shedding is the default trouble, and only where no other was asked for.
     if shed is None:
         shed = 0.0 if failover or latency or lost else _SHED
     telling = Telling(quiet, file, trace, unmet)
@@ -138,6 +145,7 @@ def _ended(
     """Tell how the drill ended, and return the exit code."""
     code = summary.exit_code
     verdict: Mapping[str, Any] = control.verdict()
+    # The rule for shedding was met by nothing, and the reason is not the rule: COMMAND asked for nothing.
     if summary.refused_nothing_for_want_of_operations and verdict["asExpected"]:
         verdict = {**verdict, "asExpected": False, "reason": "no operation came, so that none was refused"}
     judged = telling.code(code, verdict, judges=True)

@@ -1,4 +1,9 @@
-"""`pushbackd exec`: a command with a fake server of its own."""
+"""`pushbackd exec`: a command with a fake server of its own.
+
+The server is a process of its own, started as by `start` and ended as by `stop`, so that COMMAND can reach it
+by verbs (`PUSHBACKD_ID`) as well as by its connection string. With the id of a server that runs, that one is
+used and left as it is, and nothing judges its scenario: others may have met it.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +73,11 @@ def command(
                 entry = stack.enter_context(
                     launched(starting.arguments, starting.name, registry, log=starting.log)
                 )
+        # Before the run, whose failures it may explain: what needs a set cannot run on a standalone.
         if plays and not quiet and starting.topology is Topology.SINGLE:
             click.echo(f"note: {NEEDS_REPLICA_SET}", err=True)
+        # The server's variables go before the user's: `MONGODB_URI` may be set to something else in this
+        # shell.
         variables = ControlClient(entry).about()["variables"]
         code = run_program(
             program, {**os.environ, **variables, HOME_VARIABLE: str(registry.folder), ID_VARIABLE: entry.id}

@@ -1,4 +1,12 @@
-"""`pushbackd simulate article`: retry at a fixed interval or with exponential backoff, after an outage."""
+"""`pushbackd simulate article`: retry at a fixed interval or with exponential backoff, after an outage.
+
+`harness.sim.article` has the article's scenario, its strategies and its prints; `harness.sim.fleet` the
+engines of the model. A trial is one strategy with one seed, as a model or live. Order matters to readers: all
+trials of a strategy stand together, the live one behind its model, so that both can be compared line by line.
+
+Options of the model are the fields of `ArticleParameters`, with its defaults; a field without an option
+cannot be set here.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +61,7 @@ ABANDONED: Final[Mapping[str, Abandoned]] = {
     "atOnce": "at once",
 }
 """The values of the server's parameter, and what the model calls them."""
+# Rows of numbers for ten million clients fit into memory; a live client is a task or a thread with sockets.
 MOST_CLIENTS: Final = 10_000_000
 MOST_LIVE_CLIENTS: Final = 2_000
 MOST_REPEATS: Final = 1_000
@@ -95,6 +104,7 @@ def _article_options(command: Any) -> Any:
         _parameter("--resumed", "resumed", Duration(), "Time after it runs again."),
         _parameter("--seed", "seed", SeedNumber(), "Seed of all random choices."),
     )
+    # click lists options in the order in which decorators stand, the last applied first.
     for option in reversed(options):
         command = option(command)
     return command
@@ -194,11 +204,13 @@ def command(ctx: click.Context, /, **options: Any) -> ExitCode:
 def _parameters(ctx: click.Context, options: dict[str, Any]) -> ArticleParameters:
     """Return the article's parameters as the options give them. Raises `click.UsageError`."""
     values = {field.name: options[field.name] for field in fields(ArticleParameters)}
+    # Given options win; all others become those of a scenario that one machine can play in real time.
     if options["live"]:
         values |= {name: getattr(LIVE, name) for name in values if not _is_given(ctx, name)}
     try:
         return ArticleParameters(**values)
     except ValueError as error:
+        # The error names fields, and the user knows options.
         text = str(error)
         for option in ctx.command.params:
             text = re.sub(rf"\b{option.name}\b", option.opts[0], text)
@@ -243,6 +255,7 @@ def _run(
     """Run each strategy as a model and, where that is asked for and the driver has it, live."""
     engine: Engine = options["engine"]
     abandoned, driver = options["abandoned"], options["driver"]
+    # The model is compared with the live trial, whose drivers wait for a handshake before they send anything.
     backlog = DRIVER_BACKLOG if options["live"] else BACKLOG
     every = [replace(parameters, seed=parameters.seed + number) for number in range(options["repeats"])]
     for strategy, parameters in product(strategies, every):  # noqa: PLR1704 - each has its seed
@@ -258,6 +271,7 @@ def _run(
         if options["live"]:
             from harness.sim.article.live import run_live  # noqa: PLC0415 - a model needs no servers
 
+            # Left out and not refused: `--with all` names strategies of both kinds.
             if driver == "pymongo" and strategy not in OF_THE_APPLICATION:
                 continue
             with _progress(f"{strategy}, {driver}", parameters) as heard, bad_input(OSError):
@@ -301,6 +315,7 @@ def _announce(parameters: ArticleParameters, runs: int, engine: str) -> None:
     elif engine == "plain":
         text += "; --engine compiled is faster"
     elif engine == "compiled":
+        # Numba keeps what it has compiled for later runs; here nobody knows whether it has.
         text += ", and half a minute more when it is compiled for the first time"
     click.echo(text, err=True)
 

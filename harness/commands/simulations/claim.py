@@ -1,4 +1,9 @@
-"""`pushbackd simulate claim`: what the specifications claim of overload, on a simulated fleet."""
+"""`pushbackd simulate claim`: what the specifications claim of overload, on a simulated fleet.
+
+`harness.overload.claims` has the claims and measures them on the fleet's model. A claim has a few sides,
+scenarios that differ in one thing, and what is printed is the comparison. Pictures and sections of the page
+are made while claims are measured, one after the other, so that `--all` needs the memory of one claim.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
     from harness.overload.claims import Claim
 
+# With few clients chance decides; the greatest number is the most that the model is made for.
 _MOST_CLIENTS = 10_000_000
 _LEAST_CLIENTS = 100
 
@@ -67,6 +73,8 @@ def command(
     """
     refuse_excluded(ctx, "simulate claim")
     if name is None and not everything:
+        # Without a name the claims are listed, and an option for a measurement would be dropped without a
+        # word.
         given = [each for each in ctx.params if ctx.get_parameter_source(each) is ParameterSource.COMMANDLINE]
         for option in ctx.command.params:
             if option.name in given:
@@ -77,6 +85,7 @@ def command(
     claims = [CLAIMS[each](clients, seed) for each in ([name] if name else CLAIMS)]
     if plot is None:
         files = {}
+    # With --all the path is a folder, which may have to be made; with one claim it is a file.
     elif not everything and plot.is_dir():
         raise click.UsageError(f"--plot {plot}: is a folder; name a file, or use --all")
     else:

@@ -1,4 +1,9 @@
-"""`pushbackd simulate governed`: what part of the possible goodput each policy reaches."""
+"""`pushbackd simulate governed`: what part of the possible goodput each policy reaches.
+
+The policies are those of `pushbackd govern`, the plans of the load and the measure are in
+`harness.overload.governed`. How much a server could have answered at most is known here, which no measurement
+of a real one tells.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`pushbackd simulate overload`: goodput under ten times the load, with four defences."""
+"""`pushbackd simulate overload`: goodput under ten times the load, with four defences.
+
+`harness.overload.defences` runs one trial for each defence, on fake servers and not on a model. In virtual
+time a trial of twenty seconds takes as long as its work, and always gives the same numbers; with `--live` it
+takes its time over TCP, at half the load, because clients and server then share one machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`pushbackd simulate probing`: whether throughput probing finds the best concurrency."""
+"""`pushbackd simulate probing`: whether throughput probing finds the best concurrency.
+
+The algorithm in question is the fake server's own throughput probing, which sets its number of tickets.
+`harness.overload.probing` puts it on a server whose best number is known, begins far from that, and tells
+where it settles. Its trials of a load that never lets up stand apart, in a table of their own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""`pushbackd simulate rate-limiter`: whether a server needs its request rate limiter, and at what rate."""
+"""`pushbackd simulate rate-limiter`: whether a server needs its request rate limiter, and at what rate.
+
+`harness.overload.sizing` has the question as `Deployment`, which refuses numbers that contradict each other,
+and the answer as `Sizing`, in every form that is printed or written here. Each limit is tried at the capacity
+that the user named and at one that is less by the margin, with several seeds, each run in a process of a
+pool.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +33,7 @@ from harness.world.processes import processes, processors
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Columns of the bars where there is no terminal.
 _WIDE: Final = 78
 _MOST_SEEDS: Final = 100
 
@@ -93,6 +100,7 @@ def command(
     """
     check_files(plot, html)
     if usual is None:
+        # A deployment that is usually busier than at its peak would be no deployment.
         usual = min(numbers["capacity"] / 2, numbers["peak"])
     with bad_input(ValueError):
         deployment = Deployment(usual=usual, **numbers)

@@ -1,4 +1,8 @@
-"""Options and reports that the simulations of `pushbackd simulate` share."""
+"""Options and reports that the simulations of `pushbackd simulate` share.
+
+`check_files` and `write_file` are two halves: the first finds out before a simulation of minutes whether its
+files can be written, the second makes text and file only if there is one to write, as drawing takes time too.
+"""
 
 from __future__ import annotations
 

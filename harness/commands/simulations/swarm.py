@@ -1,4 +1,10 @@
-"""`pushbackd simulate swarm`: drawn fault schedules under the reference driver, judged by checkers."""
+"""`pushbackd simulate swarm`: drawn fault schedules under the reference driver, judged by checkers.
+
+`harness.sim.swarm` draws a schedule from a seed, performs it in one virtual world, and judges the histories
+of its clients by pure checkers. A seed is all that a failure needs to come again; a schedule as text is for
+one that was shrunk, or edited by hand. Schedules are judged by a pool of processes, and reported in the order
+of their seeds, whatever process is done first.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from harness.sim.swarm.judging import ScheduleVerdict
     from harness.sim.swarm.schedule import Schedule
 
+# A seed stands in JSON, where greater numbers are not exact for every reader.
 _MOST_SEED: Final = 2**53
 _SHRUNK: Final = 3
 """The failures of a run that are shrunk; of the others there is the command that repeats them."""
@@ -64,6 +71,8 @@ def command(*, replay: int | None, schedule: str | None, html: Path | None, **op
             chosen = draw(replay)
         else:
             text = schedule or ""
+            # A schedule has a seed or an instant, and so one of these characters; a name of a file usually
+            # has neither.
             is_file = "=" not in text and "@" not in text
             chosen = parse(Path(text).read_text(encoding="utf-8") if is_file else text)
     return _show(chosen, html)
@@ -76,6 +85,8 @@ def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
     verdicts = judged(wanted, jobs=jobs or min(processors(), seeds))
     try:
         with interruption.politely(), closing(verdicts), counted(seeds) as advance:
+            # What the seeds draw is known without running one: a reader sees first what a run will have
+            # tried.
             for line in _drawn(wanted):
                 click.echo(line)
             for seed, verdict in zip(wanted, verdicts, strict=True):
@@ -87,6 +98,7 @@ def _run(*, seeds: int, first: int, jobs: int | None, quiet: bool) -> int:
                     failures += 1
                     _explain(seed, verdict, shrinks=failures <= _SHRUNK)
                 advance(f"{failures} failed" if failures else "")
+    # After Ctrl-C as well: what was judged so far is summed up.
     finally:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in operations.items())
         click.echo(f"{done} of {seeds} schedules, {failures} failed; operations: {counts or 'none'}")

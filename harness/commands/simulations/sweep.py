@@ -1,4 +1,10 @@
-"""`pushbackd simulate sweep`: every combination of some parameters of a fleet, on all cores or a cluster."""
+"""`pushbackd simulate sweep`: every combination of some parameters of a fleet, on all cores or a cluster.
+
+`harness.sim.sweep` reads the grid, runs its points and keeps the results. The file of results is the memory
+of a sweep: a point is appended as soon as it has run, known by a digest of its scenario and seed, and never
+run twice. A sweep that was ended goes on where it was, and a grid that has grown runs what is new. CSV,
+Parquet and the page are made of that file at the end, so they are complete or not there.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from harness.sim.sweep.grid import GridPoint
 from harness.sim.sweep.results import Results
 
+# Rows on a terminal: what is left out is counted.
 _MOST_ROWS: Final = 40
 
 
@@ -91,6 +98,7 @@ def command(
     outputs = {
         path: write for path, write in ((csv, write_csv), (parquet, write_parquet)) if path is not None
     }
+    # Its library is an extra, and its absence is found out before hours of work.
     if parquet is not None:
         with bad_input(ImportError):
             parquet_files.check()
@@ -103,6 +111,7 @@ def command(
             write(output, table(rows))
     write_file(html, lambda: page(grid, table(rows)))
     told = summary(rows)
+    # All rows have the same fields: the grid's own, then the measures.
     heads = list(told[0])
     shown = [heads, *([row[head] for head in heads] for row in told[:_MOST_ROWS])]
     for line in aligned(shown, columns()):

@@ -3,6 +3,11 @@
 On the reference driver's state machine (`on_state`) threads are waiters, and waiting advances a number: a
 unit test needs neither server nor clock. On a deployment (`on_pool`) an adapter drives its driver's pool over
 a network, and threads are calls that wait: integration tests, and unit tests a second time.
+
+`model` has the case and the judgement, which both share: operations are played, and then events and the error
+of the main thread are compared. So a runner only plays. The state machine is exact and quick, and shows the
+rules without any luck of timing; the pool of a driver shows that its shell keeps them. A case that fails on
+the pool alone is a matter of the shell, or of timing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""A case of the format, and what it expects of events and errors."""
+"""A case of the format, and what it expects of events and errors.
+
+A file is one case: options of a pool, operations in named threads, and the events that must come in this
+order, apart from the kinds under `ignore`. Expected values may be 42 or "42", which stands for anything that
+is there. Events may follow the last expected one. Ours is the key `pushbackd` of an event, with bounds for
+its duration.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +40,7 @@ EXACT_MS: Final = 1e-3
 ROUNDING_MS: Final = 2.0
 """By how much a duration may be too short in virtual and in real time: drivers count whole milliseconds."""
 
+# An option of the test, not of a pool: it cannot stand in a URI.
 _INTERVAL: Final = "backgroundThreadIntervalMS"
 
 _FIELDS: Final[Mapping[str, str]] = {"duration": "durationMS"}
@@ -52,6 +59,7 @@ class CmapCase:
     def of(cls, document: Marked) -> CmapCase:
         """Return the case. Raises ScenarioError for what it names but never makes, and for what cannot be."""
         found = [
+            # What a schema cannot say. All of it is told at once.
             *_mistaken_sizes(document),
             *_mistaken_names(document["operations"].items()),
             *_mistaken_ranges(document["events"].items()),
@@ -125,6 +133,7 @@ class CmapCase:
         ignored = self.document.value.get("ignore", ())
         seen = [event for event in notes.account.heard()[DRIVER] if name_of(event) not in ignored]
         differ = partial(_differ, exactly=exactly)
+        # Aligned for whoever reads the timeline; judged by the first pair that is not the same.
         pairs = align(expected, seen, differ, ignore_extra=False)
         same = takewhile(lambda pair: pair.verdict == "same", pairs)
         index = min(sum(1 for _ in same), len(expected))
@@ -173,6 +182,8 @@ def _mistaken_names(operations: Sequence[Marked]) -> Iterator[ScenarioError]:
         user = "target" if value["name"] == "waitForThread" else "thread"
         if user in value and value[user] not in threads:
             yield _unknown(operation[user], "thread", "start it before")
+        # Names are known from where they are given on: a thread must be started, and a connection checked
+        # out, before.
         labels.update(filter(None, (value.get("label"),)))
         if "connection" in value and value["connection"] not in labels:
             yield _unknown(operation["connection"], "connection", "give it as the label of a checkOut before")
@@ -198,7 +209,11 @@ def operation_of(item: Marked) -> Operation:
 
 
 def name_of(event: Event) -> str:
-    """Return the name of an event in the format."""
+    """Return the name of an event in the format.
+
+    The format writes `ConnectionCheckedOut` and `ConnectionPoolReady` for what adapters call
+    `connectionCheckedOutEvent` and `poolReadyEvent`.
+    """
     name = event.kind.removesuffix("Event")
     return f"Connection{name[0].upper()}{name[1:]}" if name.startswith("pool") else name[0].upper() + name[1:]
 

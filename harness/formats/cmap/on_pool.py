@@ -1,4 +1,9 @@
-"""A case of the format on the pool of any driver: a thread is a task that calls the adapter."""
+"""A case of the format on the pool of any driver: a thread is a task that calls the adapter.
+
+The pool works in the deployment's time, and threads really wait for each other. What the driver does in
+between (background runs, handshakes) is its own. Durations therefore have no upper bound unless time is
+virtual, and an event is waited for by looking at the adapter's list.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +49,7 @@ async def run_on_deployment(
     unmet = unmet_reason(case.requirements, deployment)
     if unmet is not None:
         raise CaseSkippedError(unmet)
+    # A clear there names a service, which the operations of this format cannot.
     if deployment.topology is Topology.LOAD_BALANCED:
         raise CaseSkippedError("a pool behind a load balancer counts generations by service")
     if Feature.POOLS not in adapter.features:
@@ -152,6 +158,8 @@ class _Runner:
             case "waitForThread":
                 thread = self._threads[value["target"]]
                 thread.todo.put_nowait(None)
+                # None ends the thread behind what it still has to do; an error of its own is raised here, in
+                # the main thread.
                 await thread.task
             case "waitForEvent":
                 await self._wait_for_event(operation)

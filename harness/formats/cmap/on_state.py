@@ -1,4 +1,10 @@
-"""A case of the format on `PoolState` alone: no network, no clock, no tasks."""
+"""A case of the format on `PoolState` alone: no network, no clock, no tasks.
+
+The machine has no tasks: `_proceed` lets a thread work until it waits for a connection, `_perform` does what
+the state asks for, and `_settle` goes on until nothing is due at this instant. Connections are established at
+once and without fail, so that no server is needed. Time jumps to the next background run or deadline; with
+nothing due it ends at the patience of a wait, which is how an event that never comes is found.
+"""
 
 from __future__ import annotations
 
@@ -148,6 +154,8 @@ class _Machine:
                 case Refuse(waiter, error):
                     thread = self._owner(waiter)
                     thread.waiter, thread.error = None, error
+                # A connection that is closed while it is being established never becomes one. Others need no
+                # work here.
                 case Close(number) if number in self._establishing:
                     self._establishing.remove(number)
 

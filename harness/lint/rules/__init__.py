@@ -1,4 +1,11 @@
-"""Every rule, in one explicit table."""
+"""Every rule, in one explicit table.
+
+A rule is a function from a `LintedScenario` to problems, in the file of its subject: `names` (entities,
+options of clients), `operations` (with operators and labels), `ranges`, `events`, `fail_points`,
+`server_side` (the key `pushbackd`) and `files` (version, descriptions, anchors, JSON copy). Its `LintRule`
+gives it an id, by which comments and options name it, and the sentence that `--rules` and docs/AUTHORING.md
+show. A rule that `refuses` must be certain: a run fails the case by it, whatever the driver does.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 
 def _never_observed(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find events that cannot be seen, because the client does not observe or even hides them.
+
+    A count of 0 and a list of no events are met by this, and let pass.
+    """
     for test in scenario.tests:
         for client, event in _expected(test):
             why = _reason_hidden(client, event) if client else None
@@ -55,6 +59,7 @@ def _reason_hidden(client: NamedEntity, event: Marked) -> tuple[str, str] | None
 
 
 def _racy_order(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find lists of events on a client whose operations overlap: any order may come, and one is expected."""
     for test in scenario.tests:
         racing = racing_clients(test)
         expectations = test.item.get("expectEvents") if racing else None
@@ -77,6 +82,7 @@ def racing_clients(test: Test) -> set[str]:
         if step.name == "waitForThread":
             for threads in busy.values():
                 threads.discard(str(step.arguments.get("thread")))
+        # An event that is waited for puts an order between what was before it and what comes, on its client.
         elif step.name == "waitForEvent":
             busy.pop(str(step.arguments.get("client")), None)
         elif step.target is not None:
@@ -90,6 +96,7 @@ def racing_clients(test: Test) -> set[str]:
 
 
 def _timed_wait(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find waits for time to pass: too short on a slow machine, and too long on all others."""
     for step in scenario.steps:
         if step.on_runner and step.name == "wait":
             yield Problem(

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 
 def _never_hit(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find a fail point whose commands no later operation of its case sends: the case would pass untested.
+
+    Those of commands that drivers send unasked are left out, and a case with an operation that could send
+    anything.
+    """
     for test in scenario.tests:
         for index, step in enumerate(test.steps):
             failing = _failing(step)
@@ -56,7 +61,11 @@ def _failing(step: OperationUse) -> frozenset[str]:
 
 
 def _for_any_monitor(scenario: LintedScenario) -> Iterator[Problem]:
-    """Find fail points for hello: monitors say it at times of their own, those of the runner's client too."""
+    """Find fail points for hello: monitors say it at times of their own, those of the runner's client too.
+
+    Which of them is hit first is a matter of milliseconds, so that the case passes on one machine and fails
+    on another.
+    """
     for step in scenario.steps:
         said = _failing(step) & MONITORING
         if said and "appName" not in step.arguments["failPoint"]["data"]:
@@ -68,6 +77,10 @@ def _for_any_monitor(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _left_on(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find a fail point that `runCommand` sets and no operation turns off; the next case would meet it.
+
+    The operations `failPoint` and `targetedFailPoint` are undone by the runner, and need nothing.
+    """
     for test in scenario.tests:
         on: dict[str, OperationUse] = {}
         for step in test.steps:
@@ -126,6 +139,10 @@ _NAME: Final = "configureFailPoint"
 
 
 def _wrong_content(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find what a server would refuse, or read as another thing.
+
+    Values are decoded from extended JSON first: the server sees no `{$numberInt: "1"}`, but 1.
+    """
     for command in _commands(scenario):
         name = command.value.get(_NAME)
         if not isinstance(name, str):
@@ -171,6 +188,7 @@ def codes_by_name() -> dict[str, int]:
 
 
 def _unknown_content(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find what a server would take and pass over in silence: fields and names that mean nothing to it."""
     for command in _commands(scenario):
         name = command.value.get(_NAME)
         if not isinstance(name, str):
@@ -206,6 +224,8 @@ def _strange_names(data: Marked) -> Iterator[Problem]:
             if not is_command(item.value):
                 hint = did_you_mean(item.value, all_commands()) or "fail points match commands by their names"
                 yield Problem(item.location, f"no command is called {item.value!r}", hint)
+    # A label of one's own is allowed, as a case may test that it comes through; only a slip of a known one is
+    # told.
     for item in _strings(data.get("errorLabels")):
         hint = "" if item.value in _labels() else did_you_mean(item.value, _labels())
         if hint:
@@ -219,6 +239,7 @@ def _strings(item: Marked | None) -> Iterator[Marked]:
 
 
 def _wrong_code_name(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find slips in the names of errors. To a server, a code without a name is `Location` and the number."""
     for step in scenario.steps:
         expected = step.item.get("expectError")
         name = expected.get("errorCodeName") if expected else None

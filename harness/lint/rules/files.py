@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 
 def _version(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find a version that is too low, so that runners of it cannot know what is used, or higher than needed.
+
+    A runner refuses files above its own version, so that a needless one keeps drivers from running the file.
+    """
     declared = int(scenario.document.value["schemaVersion"].split(".")[1])
     place = scenario.document["schemaVersion"].location
     minor, what = max([(lowest_minor(scenario.document.value), "what it has"), *needs(scenario)])
@@ -31,6 +35,7 @@ def _version(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _descriptions(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find cases of one name: lists of expected failures and reports know cases by it."""
     first: dict[str, int] = {}
     for test in scenario.tests:
         item = test.item["description"]
@@ -53,6 +58,7 @@ def _name(entity: NamedEntity) -> Marked | None:
 
 
 def _drift(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find a JSON copy that says something else; the place is that of the first difference in this file."""
     path = copy_of(scenario.path)
     if path is None:
         return
@@ -71,6 +77,7 @@ def _drift(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _does_nothing(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find cases that no driver can fail. To expect events is enough, though there may be none of them."""
     for test in scenario.tests:
         case = test.item.value
         if not case["operations"] and not case.keys() & _EXPECTING and "skipReason" not in case:

@@ -25,6 +25,7 @@ _KEPT_ALIVE: Final = frozenset({EntityKind.CLIENT, EntityKind.CLIENT_ENCRYPTION}
 
 
 def _undefined(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find names that nothing bears where they stand, though something may get the name later."""
     for reference in scenario.references:
         if reference.found is None:
             known = ", ".join(reference.known) or "none"
@@ -33,6 +34,7 @@ def _undefined(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _of_another_kind(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find names of the wrong kind of thing. An entity of unknown kind may be right, and is let pass."""
     for reference in scenario.references:
         found, wanted = reference.found, reference.wanted
         if found is not None and wanted is not None and found.kind not in (wanted, None):
@@ -50,6 +52,7 @@ def _repeated(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _unused(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find entities of `createEntities` that nobody names; an unused result of an operation does no harm."""
     for entity in scenario.every_entity:
         if entity.created and not entity.used and entity.kind not in _KEPT_ALIVE:
             kind = entity.kind.value if entity.kind else "entity"
@@ -93,6 +96,7 @@ def _options(scenario: LintedScenario) -> Iterator[Marked]:
 
 
 def _unknown_option(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find options that drivers ignore. A case with one of them tests the default instead, and passes."""
     for options in _options(scenario):
         for name in options.value:
             if name.lower() not in CANONICAL and name.lower() not in _FORMER:
@@ -101,6 +105,10 @@ def _unknown_option(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _wrong_option(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find values that a driver's reader of options refuses, and a least size of pools above the greatest.
+
+    Names of options are compared without their case, as in connection strings.
+    """
     for options in _options(scenario):
         for name, value in options.value.items():
             canonical = CANONICAL.get(name.lower())

@@ -34,6 +34,7 @@ _JUDGED: Final = ("$$exists", "$$type", "$$lte", "$$matchesHexBytes")
 
 
 def _unknown_operation(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find operations that their object does not have; of an object of unknown kind, none is wrong."""
     for step in scenario.steps:
         kind = _target(step)
         if kind in _TARGETS and (kind, step.name) not in OPERATIONS:
@@ -44,6 +45,10 @@ def _unknown_operation(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _wrong_arguments(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find arguments that are unknown, missing or of a wrong type, also within models and options.
+
+    A missing argument is not told where an unknown one is meant for it: one slip is one finding.
+    """
     for step in scenario.steps:
         spec = OPERATIONS.get((_target(step), step.name))
         if spec is None:
@@ -98,6 +103,7 @@ _MODELS: Final = (
 
 
 def _unknown_operator(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find special operators that the matcher would take for keys, or could not use."""
     for operator in (operator for test in scenario.tests for operator in test.operators):
         if len(operator.beside) > 1:
             message = f"{operator.name} stands beside other keys, so it is a key like them"
@@ -112,6 +118,7 @@ def _unknown_operator(scenario: LintedScenario) -> Iterator[Problem]:
 
 
 def _wrong_operand(name: str, item: Marked) -> Iterator[Problem]:
+    """Ask the matcher itself, with a value that does not matter: what it refuses now, it refuses in a run."""
     try:
         match({name: decoded(item)}, 0, entities=_NoEntities())
     except ScenarioError as error:
@@ -130,10 +137,12 @@ class _NoEntities:
 
 
 def _unknown_label(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find labels that an error must have and that nobody gives: no driver could meet them."""
     return _strange_labels(scenario, "errorLabelsContain")
 
 
 def _vacuous_label(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find labels that an error must not have and none could have, so that the expectation is always met."""
     return _strange_labels(scenario, "errorLabelsOmit")
 
 

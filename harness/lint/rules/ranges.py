@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 
 def _empty_range(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find a least above a greatest, of numbers or of versions, in what servers are to have seen.
+
+    The case could only fail, with whatever was seen.
+    """
     for test in scenario.tests:
         own = test.item.get(KEY)
         if own is None:
@@ -47,6 +51,7 @@ def _mappings(item: Marked) -> Iterator[Marked]:
 
 
 def _no_server(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find requirements that no release meets: the case, or the file, is skipped everywhere."""
     for holder in (scenario.document, *(test.item for test in scenario.tests)):
         listed = holder.get("runOnRequirements")
         for each in listed.items() if listed else ():

@@ -1,4 +1,9 @@
-"""Rules about what servers are to have seen: the key `pushbackd` of a case."""
+"""Rules about what servers are to have seen: the key `pushbackd` of a case.
+
+Elements of these sections select (by command, client, namespace …) and then state what is expected of the
+selection. One that selects nothing would be met by an empty list of attempts, and one that expects nothing by
+any.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +41,7 @@ def _elements(test: Test) -> Iterator[tuple[str, Marked]]:
 
 
 def _unknown_selector(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find an `appName` that no client of the case has, and commands that no server has."""
     for test in scenario.tests:
         for section, element in _elements(test):
             if section == "expectAttempts":
@@ -64,6 +70,7 @@ def _unknown_commands(element: Marked) -> Iterator[Problem]:
 
 
 def _expects_nothing(scenario: LintedScenario) -> Iterator[Problem]:
+    """Find elements that select and state nothing."""
     for test in scenario.tests:
         for section, element in _elements(test):
             if element.value.keys() <= _SECTIONS[section]:

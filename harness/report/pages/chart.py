@@ -3,6 +3,11 @@
 Each line has a colour and a style of its own, and its name in a legend above. What happened, and for how
 long, is named on a strip between the legend and the lines. A file has its panels side by side; in a page each
 is an SVG of its own, so that a phone shows one below the other.
+
+A caller describes a `Panel` or `Bars` and calls `file` or `elements`; it knows no pixels. Above a plot stand
+the title, the legend and the strip, each as tall as its texts need, so a panel's height is known only when
+they have been laid out. Every panel has a description in words as well (`_described`), for readers who do not
+see it and for tests.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ Kind: TypeAlias = Literal["linear", "log", "symlog"]
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MOST_DECADES: Final = 6
+# Relative; what a division leaves of a number that is round.
 _TINY: Final = 1e-12
 
 
@@ -90,10 +96,10 @@ def around(values: list[float], kind: Kind, *, least: float | None, most: float 
 
 
 SERIES: Final = ("s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8")
-"""What tells compared lines apart, in the order of use; colours that mean something are `Meaning`."""
+"""Colours that tell compared lines apart, in the order of use; those that mean something are `Meaning`."""
 
 Meaning: TypeAlias = Literal["ok", "error", "rejected"]
-"""What became of requests: the colours of the live page."""
+"""The fate of requests: the colours of the live page."""
 
 Point: TypeAlias = tuple[float, float]
 
@@ -259,6 +265,7 @@ def _lines(panel: Panel) -> _Drawn:
     most = max(values, default=1.0) if panel.x_most is None else panel.x_most
     least = min(values, default=0.0) if panel.x_kind == "log" else panel.x_least
     x = around(values, panel.x_kind, least=least, most=most)
+    # After the axis: names stand above their instants, and names that would overlap get a row of their own.
     strip, rows = _strip(panel, x)
     top += rows * _STRIP_ROW + 6
     y = around(
@@ -364,6 +371,7 @@ def _outline(column: list[Point]) -> Iterator[Point]:
         yield from column
         return
     heights = [y for _, y in column]
+    # More cannot be seen in one column of pixels, and would only make the file larger.
     kept = {0, heights.index(min(heights)), heights.index(max(heights)), len(column) - 1}
     yield from (column[place] for place in sorted(kept))
 

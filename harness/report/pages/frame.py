@@ -1,4 +1,9 @@
-"""The frame of a page: one file that asks nobody, with its landmarks, in light and dark, for a phone too."""
+"""The frame of a page: one file that asks nobody, with its landmarks, in light and dark, for a phone too.
+
+`framed` is the one place that writes a head. Its policy forbids every request and every script but the one
+whose digest it names, so a page shows data of a driver without running any of it. `page` is for reports
+without a script; the report of cases and that of rules bring a template, which `filled` completes.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from harness.explaining.text import for_xml
 
 def escaped(text: str) -> str:
     """Return a text as the content of an element, or the value of an attribute in double quotes."""
+    # An apostrophe needs no escape within double quotes, and texts of scenarios are full of them.
     return escape(for_xml(text)).replace("&#x27;", "'")
 
 

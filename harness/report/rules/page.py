@@ -1,4 +1,10 @@
-"""The page of drivers and rules: one HTML file without scripts, for a phone too, that makes no requests."""
+"""The page of drivers and rules: one HTML file without scripts, for a phone too, that makes no requests.
+
+The template and the style are `drivers.html` and `drivers.css` in the folder `html` above. Everything that
+can be opened is a `details` element, and the choice of a specification is a radio button with a style for
+each: so no script is needed, and the page also works where scripts are forbidden, as among the artefacts of a
+CI server.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +42,7 @@ _MEANINGS: Final = {
 }
 _MOST_EVIDENCE: Final = 5
 """The failures of a cell that are shown; of the others there is the number."""
+# The end of a timeline: the failure stands there.
 _MOST_LINES: Final = 60
 
 

@@ -1,4 +1,9 @@
-"""The rules of five documents, in our own words and in the order of the texts (rules.yml)."""
+"""The rules of five documents, in our own words and in the order of the texts (rules.yml).
+
+Everything here is read once in a process and kept, since each failure of a run asks for its rules. A key of a
+section is an id and its keywords (`RW-24 MUST`); rules whose sentence has no keyword follow in `without
+keyword`. The reasons and gaps that `Rule` has stand by id in `not applicable`, `open` and `not visible`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +42,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Specification:
-    """What one text asks, in its order; its edition is "" if it has none."""
+    """The rules of one text, in its order; its edition is "" if it has none."""
 
     prefix: str
     title: str
@@ -96,7 +101,7 @@ _SECTION: Final = re.compile(r"[A-Z][^:]+: \S")
 
 @dataclass(frozen=True)
 class Note:
-    """What is said of one case; `path` is relative to the folder that the scenarios' folder is in.
+    """The notes on one case; `path` is relative to the folder that the scenarios' folder is in.
 
     `rules` are those with a number; `names_section` says whether sections of other specifications are named.
     """

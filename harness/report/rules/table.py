@@ -1,4 +1,10 @@
-"""Drivers and rules: what the scenarios that show a rule came to, driver by driver."""
+"""Drivers and rules: what the scenarios that show a rule came to, driver by driver.
+
+A verdict is what all cases of a rule on all deployments come to: one failure breaks it, one pass keeps it,
+and only if all were skipped is the part absent. A case whose adapter was lost counts as skipped, since it
+says nothing of the driver. Known failures count as broken: an expectation explains them, and does not undo
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +31,7 @@ _FAILED: Final = frozenset({ResultStatus.FAILED, ResultStatus.KNOWN_FAILING})
 
 
 class RuleVerdict(StrEnum):
-    """What is known of a rule and a driver."""
+    """The verdict on a rule and a driver."""
 
     KEPT = "kept"
     """Scenarios that a breach would have failed passed."""
@@ -87,7 +93,7 @@ class RuleCell:
 
     @property
     def verdict(self) -> RuleVerdict:
-        """What the cases come to."""
+        """The verdict that the cases come to."""
         if self.failed:
             return RuleVerdict.BROKEN
         if self.passed:
@@ -124,6 +130,7 @@ class RuleTable:
             is_breach = result.status in _FAILED and not result.is_error
             evidence = Evidence.of(result, run.settings) if numbers and is_breach else None
             version = run.settings.driver(result.adapter)
+            # Made for every result, so that a driver all of whose cases were skipped has its column too.
             cells = self.cells.setdefault(Driver(name or result.adapter, result.edition, version), {})
             for number in numbers:
                 cell = cells.setdefault(number, RuleCell())

@@ -103,7 +103,7 @@ class RepeatedCase:
 
     @property
     def rate(self) -> PassRate:
-        """How often the driver passed, expected or not. Needs a run that was not skipped."""
+        """The share of runs in which the driver passed, expected or not. Needs a run that was not skipped."""
         return PassRate(sum(self.counts[each] for each in _PASSED), self.counts.total())
 
     @property

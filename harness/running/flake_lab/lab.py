@@ -67,7 +67,7 @@ TRIES: Final = {"virtual": 1, "real": 5}
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """How often each case runs, and how it is disturbed.
+    """The repetitions of each case, and how it is disturbed.
 
     With `perturb` each run has a schedule of its own, drawn from its seed; `schedule` is one for all.
     """
@@ -103,7 +103,7 @@ class FlakeLab:
         self._expectations = expectations
         self._run_items = run_items
         self.runs_left = 0
-        """How many runs have not ended."""
+        """The number of runs that have not ended."""
         self.cases: list[RepeatedCase] = []
         """The runs so far, also after an interruption."""
 

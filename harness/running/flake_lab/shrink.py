@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 from harness.world.schedule import FlakeSchedule
 
 MOST: Final = 150
-"""How many schedules are tried at most."""
+"""The number of schedules that are tried at most."""
 
 S = TypeVar("S", bound=Hashable)
 

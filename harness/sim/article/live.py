@@ -1,4 +1,9 @@
-"""The article's scenario live: a fake over TCP that is stopped and goes on, and clients with real drivers."""
+"""The article's scenario live: a fake over TCP that is stopped and goes on, and clients with real drivers.
+
+Clients, the outage and the looks at the server are tasks of one loop, on one clock that begins with the run.
+The result has the form of a model's outcome, so that the same tables and pictures hold both; what only a
+server knows (requests at work) is asked for by its control, and is missing while it is stopped.
+"""
 
 from __future__ import annotations
 

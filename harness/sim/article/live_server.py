@@ -1,4 +1,9 @@
-"""The server of a live run: the fake in a process of its own, which can be stopped like the article's."""
+"""The server of a live run: the fake in a process of its own, which can be stopped like the article's.
+
+It has to be a process: SIGSTOP stops all threads of one, and the kernel goes on to take connections and
+bytes for it, as it did at the article's server. A stopped process answers nothing, so it is killed at the
+end rather than asked to stop.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ LONGEST_SECONDS: Final = 3600.0
 
 
 class Strategy(StrEnum):
-    """What a client does after a failure: the article's two strategies, then ours to compare with.
+    """The behaviour of a client after a failure: the article's two strategies, then ours to compare with.
 
     The values are the names on the command line, in tables and in files.
     """

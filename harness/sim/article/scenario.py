@@ -1,4 +1,10 @@
-"""The article's scenario for the model tier, and what each strategy means there."""
+"""The article's scenario for the model tier, and what each strategy means there.
+
+A trial has one strategy for all clients and one seed; `repeats` puts those of several seeds together again.
+The limiter of the strategies that have one admits what the server serves without slowing down, so that they
+are compared at their best. Ticks are a millisecond, and longer where a scenario would have more than
+`MOST_TICKS` of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""The model tier: a fleet of clients as columns, up to ten million of them, and the servers that they ask."""
+"""The model tier: a fleet of clients as columns, up to ten million of them, and the servers that they ask.
+
+A run goes through these files. `scenario.py` is the question, as values. `building.py` lays it out as
+columns, whose places have their names in `columns.py`. `engine.py` moves them on tick by tick: it calls
+`clients.py` (send, wait, give up), these call `servers.py` (admit, queue, work, answer), which ends in
+`retries.py` (again or not). `outages.py`, `limits.py` (token buckets), `lists.py` (queues and wheels) and
+`dice.py` (chance) serve all of them. `running.py` chooses and compiles the engine and reads the
+`FleetOutcome` (`outcome.py`) from the columns.
+
+The functions from `columns` to `engine` are compiled by Numba as they stand. So they take the columns `w`
+and numbers, have no keywords, and make no objects; `w.numbers[at(member) + c.CONCURRENCY]` is what a class
+would call `member.concurrency`. Both engines have the same trace for a seed, which tests compare. An edit of
+these files, even of a comment, has them compiled anew at their next use, which takes some twenty seconds.
+"""
 
 from __future__ import annotations
 

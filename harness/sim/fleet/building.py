@@ -1,4 +1,9 @@
-"""From a scenario to columns: sizes, places and first values, as parts of which a column is put together."""
+"""From a scenario to columns: sizes, places and first values, as parts of which a column is put together.
+
+Parts (`so many times this value`) let one plan become lists or arrays without a list of millions in between.
+Blocks are laid out in the order of `FleetPlan.__init__`: each notes where it begins, as the engine finds it
+by that alone. Seconds become ticks here; limits of size raise `ValueError` with the field.
+"""
 
 from __future__ import annotations
 

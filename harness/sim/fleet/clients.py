@@ -1,4 +1,9 @@
-"""The clients of a fleet: they begin, send, wait, give up."""
+"""The clients of a fleet: they begin, send, wait, give up.
+
+A client has one thing coming at a time: its `EVENT` at the tick `DUE`, or a deadline that ends a wait.
+Whoever sends on a request sets the next one before it returns; a client without an event would never be
+heard of again.
+"""
 
 from __future__ import annotations
 

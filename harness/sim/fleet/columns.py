@@ -3,6 +3,12 @@
 Everything that changes is in five flat columns, which are NumPy arrays for compiled code and lists for plain
 Python: the engine's source is the same for both. A client is a row of 16 numbers of 32 bits, so that an event
 touches one line of the processor's cache.
+
+A constant is an offset. Those of a row are added to `client * ROW`; those of what there is one of are places
+themselves; those of members, strategies and outages are added to where their block begins, which is itself a
+number (`…_AT`). The comment above each group says which. Some values are more than names: a link back stands
+right behind its link forth (`PREVIOUS`, `AHEAD`), and kinds of events and of giving up are compared by their
+order. `+ 0` behind a number of 32 bits makes it one of 64, so that no function is compiled for both.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ PREVIOUS: Final = 1
 DUE: Final = 2
 """The tick of its own event."""
 EVENT: Final = 3
-"""What its own event is: one of the kinds below."""
+"""The kind of its own event: one of those below."""
 BEHIND: Final = 4
 AHEAD: Final = 5
 """Neighbours in a list of a server; ahead of the first comes the last."""
@@ -53,7 +59,7 @@ FIRST: Final = 8
 STARTED: Final = 9
 """The tick of its newest attempt."""
 RETRY: Final = 10
-"""How many attempts came before that."""
+"""The number of attempts before that one."""
 AVOIDS: Final = 11
 """Bits of the gates that its retries avoid."""
 CONNECTED: Final = 12
@@ -61,7 +67,7 @@ CONNECTED: Final = 12
 RULES: Final = 13
 """Twice the number of its strategy, plus 1 once its operation has met an overload."""
 DRAWS: Final = 14
-"""How often it has rolled its dice."""
+"""The number of its draws so far: the next draw has the next number."""
 EXTRA: Final = 15
 """In a queue: how many ahead of it, up to the next client, have gone. Else: when its work or wait ends."""
 GATE: Final = 32
@@ -124,20 +130,20 @@ WINDOW: Final = 23
 """Ticks of a window."""
 WINDOWS: Final = 24
 BUCKETS: Final = 25
-"""How many retry token buckets there are."""
+"""The number of retry token buckets."""
 TRACE: Final = 26
 OTHER_TRACE: Final = 27
 EVENTS: Final = 28
 LATENCY_SUM: Final = 29
 WAITED: Final = 30
 ARRIVED: Final = 31
-"""How often an operation was about to arrive from outside."""
+"""The number of arrivals from outside that were drawn, thinned ones among them."""
 IDLE_FIRST: Final = 32
 """The first of those who are idle, where operations arrive from outside."""
 TABLE_SIZE: Final = 33
 EXPONENTIAL_SERVICE: Final = 34
 RATES: Final = 35
-"""How many steps the table of arrival rates has."""
+"""The steps of the table of arrival rates; 0 for a rate that never changes."""
 # Where parts of the columns begin.
 CLASSES_AT: Final = 36
 GONE_AT: Final = 37
@@ -152,7 +158,7 @@ WINDOWS_AT: Final = 45
 WINDOW_AT: Final = 46
 """Where the row of the present window begins."""
 SERVED: Final = 47
-"""How often a worker's time was drawn."""
+"""The number of worker times that were drawn."""
 RATES_AT: Final = 48
 RETRY_TOKENS_AT: Final = 49
 LEVELS_AT: Final = 50
@@ -182,10 +188,10 @@ FIRST_CLIENT: Final = 0
 LENGTH: Final = 1
 GONE_LAST: Final = 2
 WAIT_REQUEST: Final = 9
-"""How many wait for a token of the request limiter of this gate."""
+"""Clients that wait for a token of the request limiter of this gate, those who have gone among them."""
 WAIT_CONNECTION: Final = 10
 BACKLOG_GONE: Final = 11
-"""How many in its backlog have gone."""
+"""Requests in its backlog whose clients have gone."""
 
 # --- strategies: numbers, then reals ---
 
@@ -230,7 +236,7 @@ NEXT_ARRIVAL: Final = 8
 WORK: Final = 9
 """A worker's mean time, in ticks."""
 CAPACITY: Final = 10
-"""What a retry token bucket holds."""
+"""The most that a retry token bucket holds."""
 TOLD: Final = 11
 """The base of a backoff that an error carries, 0 for none."""
 REJECTION: Final = 12

@@ -8,6 +8,10 @@
 6. Operations arrive from outside.
 7. A window may end.
 
+The order is a part of the model: answers come before timeouts, so that a client which is answered in the
+tick of its deadline succeeds, and arrivals come last, so that they meet what the tick has left. Another
+order is another trace, and the pinned ones of the tests say so.
+
 This module and those that it imports are in the part of Python that Numba compiles, and run without it, too.
 """
 
@@ -86,7 +90,8 @@ def turn(w: FleetWorld, slot: int) -> None:
     while client != c.NOBODY:
         row = client * c.ROW
         following = clients[row + c.NEXT] + 0
-        # The next row is read before it is needed, so that the processor fetches it meanwhile.
+        # The next row is read before it is needed, so that the processor fetches it meanwhile. At the end of
+        # the list that is the last row of all, by its negative place, and is not used.
         is_due, due = due == now, clients[following * c.ROW + c.DUE]
         if is_due:
             happen(w, client, clients[row + c.EVENT] + 0)

@@ -1,6 +1,10 @@
 """Token buckets in the columns, with the arithmetic of `fakeserver.admission` and of `driver.policy`.
 
 A test compares them with the real ones, decision by decision.
+
+A bucket is one number, its zero time: the instant at which it held nothing. What it holds now follows from
+that, so no tick has to fill it; a zero time in the future is a debt to those who wait. Waits are whole
+milliseconds, as the fake's limiter gives them, and become ticks after that.
 """
 
 from __future__ import annotations

@@ -139,6 +139,8 @@ def note(w: FleetWorld, client: int, kind: int) -> None:
     numbers = w.numbers
     numbers[numbers[c.WINDOW_AT] + kind] += 1
     numbers[c.EVENTS] += 1
+    # Two hashes whose products fit a signed number of 64 bits: beyond it compiled numbers wrap, and Python's
+    # grow.
     word = (client * 16 + kind) & 0xFFFFFFFF
     one = ((numbers[c.TRACE] ^ word) * 0x45D9F3B + numbers[c.NOW]) & 0x7FFFFFFFFFFFFFFF
     numbers[c.TRACE] = (one ^ (one >> 29)) & 0xFFFFFFFF

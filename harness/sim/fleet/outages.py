@@ -47,6 +47,8 @@ def befall(w: FleetWorld, member: int, until: int, is_crash: int) -> None:
         numbers[own + c.PAUSED_UNTIL] = max(numbers[own + c.PAUSED_UNTIL], until)
         return
     numbers[own + c.DOWN_UNTIL] = max(numbers[own + c.DOWN_UNTIL], until)
+    # Three passes: what was to come to those who have lost their server is taken from the lists before they
+    # fail, because a failure sets something new to come in the same links.
     for client in range(numbers[c.CLIENTS]):
         if is_lost(w, client, member):
             lose(w, client)

@@ -1,4 +1,9 @@
-"""The outcome of a simulated fleet: a row for each window of time, latencies, and a trace."""
+"""The outcome of a simulated fleet: a row for each window of time, latencies, and a trace.
+
+Live runs have the same form (`harness.sim.article.live`), with an empty trace. The names in `COUNTS` and
+`LEVELS` are the columns of CSV and Parquet files, and their order is that of the engine's columns
+(`columns.OFFERED` and on).
+"""
 
 from __future__ import annotations
 
@@ -70,7 +75,7 @@ class FleetOutcome:
     trace: str = ""
     events: int = 0
     outage: tuple[float, float] | None = None
-    """When the first outage began and the last one ended, in seconds."""
+    """The instants at which the first outage began and the last one ended, in seconds."""
 
     def total(self, name: str) -> float:
         """Return the sum of a column of `COUNTS`."""

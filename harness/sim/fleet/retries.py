@@ -1,6 +1,9 @@
 """Retries of a client after an attempt: whether and when it sends again, and when something new.
 
-The rules of Client Backpressure are those of `driver.policy.retry`; a test compares them.
+The rules of Client Backpressure are those of `driver.policy.retry`; a test compares them. Every attempt ends
+here, in `succeed` or `fail`, and both set what comes next: a retry, a gap, or the wait for an operation from
+outside. Draws are made in the order in which the driver makes them, a backoff before its token, so that a
+client with the driver's own objects rolls the same dice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Runs a scenario by one of the engines, and reads the outcome from its columns."""
+"""Runs a scenario by one of the engines, and reads the outcome from its columns.
+
+The engine is called for stretches of ticks, between which progress is told and a caller may look
+(`on_pause`, by which `harness.overload.claims` governs a server). Stretches do not show in the outcome: it
+is the same for any.
+"""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ Arrivals: TypeAlias = Open | Closed | Diurnal | Spike | Deploy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """How long a server takes: `base`, and beyond `limit` requests `base · factor^((requests - limit) / k)`.
+    """The time for a request: `base`, and beyond `limit` requests `base · factor^((requests - limit) / k)`.
 
     With `recompute` above 0 a server looks at each request every so many seconds, and answers when it has
     taken longer than what is right for the number of requests *now*; with 0 the time is decided when a

@@ -104,7 +104,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backpressure:
-    """What an edition of Client Backpressure asks of a driver, by the rules of `driver.policy`.
+    """The duties of a driver by an edition of Client Backpressure, by the rules of `driver.policy`.
 
     `token_bucket` None means as the edition says. Clients share a bucket as threads share a driver's client:
     `sharing` of them, by number. `retries`, `honours_server_backoff` and `retargeting` None mean as the

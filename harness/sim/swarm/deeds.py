@@ -35,7 +35,7 @@ class CannotError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a rate limiter shows at one instant; a server that was started again has another limiter."""
+    """The numbers of a rate limiter at one instant; a server that was started again has another limiter."""
 
     at: float
     limiter: RateLimiter
@@ -58,7 +58,7 @@ class Disturber:
     """The clocks of clients and servers, by name."""
     done: list[history.PastFault] = field(default_factory=list)
     cut: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many partitions cut a server off from whom: (server, "members"), say."""
+    """The number of partitions that cut a server off from whom: (server, "members"), say."""
 
     limits: dict[tuple[str, str], tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = field(
         default_factory=dict
@@ -66,7 +66,7 @@ class Disturber:
     """The parameters of a server without limits, and those of each limit under way, by server and kind."""
 
     metered: list[history.Limit] = field(default_factory=list)
-    """What each rate limiter did between two changes of its rate."""
+    """The work of each rate limiter between two changes of its rate."""
 
     _read: dict[tuple[str, str], _Reading] = field(default_factory=dict)
 

@@ -1,4 +1,9 @@
-"""Schedules drawn from a seed: the same seed gives the same one, in every process."""
+"""Schedules drawn from a seed: the same seed gives the same one, in every process.
+
+The text of a schedule is what is kept, of the ones that failed once as of those that show a planted fault; a
+seed only means something until the draws change. Draws are in the order of the arguments of `Schedule(…)`,
+so a new one goes into a function of its own with dice of its own, as `_with_scans` does.
+"""
 
 from __future__ import annotations
 

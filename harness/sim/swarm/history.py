@@ -148,7 +148,7 @@ class WorkloadOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSetup:
-    """What a client was set up with. Sizes and times as in the URI, but in seconds."""
+    """The options of a client. Sizes and times as in the URI, but in seconds."""
 
     number: int
     edition: str
@@ -217,7 +217,7 @@ class MajorityReached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """What a member rolled back: it had the first `kept` writes of the log, and `log` in place of others."""
+    """A rollback of a member: it had the first `kept` writes of the log, and `log` in place of the others."""
 
     kept: int
     log: tuple[Logged, ...]
@@ -243,7 +243,7 @@ class PastFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a rate limiter of a server did while its rate was the same: `kind` is "requests" or "connections".
+    """The work of a server's rate limiter while its rate was the same: `kind` is "requests" or "connections".
 
     `rate` is in tokens a second. `admitted` counts those who wait for a token, too, as it is theirs; `credit`
     is how many may be taken before they have accrued.

@@ -1,4 +1,10 @@
-"""Judges schedules: runs each, and holds its history against all checkers."""
+"""Judges schedules: runs each, and holds its history against all checkers.
+
+A verdict is plain values, because schedules run in other processes and a history is large. A run that ends
+by itself in no verdict is a finding too (`end`: a deadlock, an exception, a process that died), and so is
+what the event loop complained of (`loop`). Verdicts come in the order of the schedules, whichever process
+was faster.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleVerdict:
-    """What a schedule came to."""
+    """The verdict on a schedule."""
 
     text: str
     """The schedule."""

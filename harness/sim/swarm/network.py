@@ -42,7 +42,7 @@ def delay_of(shape: str, mean: float, draw: Callable[[], float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PacketDisturbance:
-    """What becomes of packets to and from one server: a latency on top, and a share that is lost."""
+    """The disturbance of packets to and from one server: a latency on top, and a share that is lost."""
 
     shape: str = "constant"
     mean: float = 0.0

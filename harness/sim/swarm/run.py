@@ -1,4 +1,10 @@
-"""One schedule from its start to its end: clients, servers and faults in one virtual time."""
+"""One schedule from its start to its end: clients, servers and faults in one virtual time.
+
+The order at the end matters. Clients work until the last fault is over and each has done its share; then
+streams are drained, clients closed, and the last packets waited for; only then is it looked at what servers
+hold, and at what is left of tasks after they have stopped. Whatever is looked at earlier would take work
+under way for something lost.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +98,7 @@ class SwarmRun:
     history: RunHistory
     records: Sequence[Record] = ()
     complaints: tuple[str, ...] = ()
-    """What the event loop reported: exceptions that nobody took."""
+    """Reports of the event loop: exceptions that nobody took."""
 
 
 def perform(schedule: Schedule) -> SwarmRun:

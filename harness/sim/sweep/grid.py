@@ -65,6 +65,7 @@ def read_grid(path: Path, kind: Any) -> tuple[GridPoint, ...]:
     points: dict[str, GridPoint] = {}
     for parameters, point in _combinations(document):
         scenario = build(kind, point)
+        # Of the built scenario and not of the text: a default that is written out is the same point.
         key = sha256(dumps(parts(scenario)).encode()).hexdigest()[:_KEY_DIGITS]
         if key in points:
             same = GridPoint(key, parameters, scenario.seed, scenario)

@@ -1,7 +1,9 @@
 """The file of a sweep's results: JSON Lines, a whole line for each point that is finished.
 
-Lines are appended one at a time and flushed to the disk, so whatever ends the sweep, at most the last line is
-torn. A sweep that begins finds the finished points in the file, drops a torn line, and runs the others.
+Lines are appended one at a time and flushed to the disk, so whatever ends the sweep, at most the last line
+is torn. A sweep that begins finds the finished points in the file, drops a torn line, and runs the others. A
+line has `point` (the key), `seed`, `parameters` (the swept fields) and `measures`; None stands for what is
+infinite.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class Results:
             "measures": dict(measures),
         }
         self._file.write(json.dumps(row).encode() + b"\n")
+        # A point may have taken hours; a line that the kernel still held would be lost with the machine.
         self._file.flush()
         os.fsync(self._file.fileno())
         self.rows[point.key] = row

@@ -99,7 +99,10 @@ def align(
             break
         pairs.append(Pair("same", want, got))
     done = len(pairs)
+    # From the first divergence on alone: the table grows with the product of both lengths, and what matched
+    # needs none.
     rest = _cheapest(expected[done : done + _MOST], actual[done : done + _MOST], differ)
+    # Extra ones at the end are allowed, so they would be shown as a difference that is none.
     if ignore_extra:
         while rest and rest[-1].verdict == "extra":
             rest.pop()
@@ -131,6 +134,7 @@ def _cheapest(
                 costs[row][column], table[row][column] = min(choices, key=lambda choice: choice[0])
     row = column = 0
     pairs: list[Pair] = []
+    # Forward through the table: it was filled from its end, so each cell already holds the best first step.
     while row < len(table) - 1 or column < len(table[0]) - 1:
         pair = table[row][column]
         pairs.append(pair)
@@ -145,6 +149,8 @@ def _pair(want: Expected, got: Event, differ: Differ) -> Pair | None:
     if mismatch is None:
         return Pair("same", want, got)
     name = got.fields.get("commandName") or got.fields.get("data", {}).get("message")
+    # Two events of different commands are not one that differs, even where their kind is the same: one is
+    # missing and the other extra.
     if _name_of_expected(want) not in (None, name) or not mismatch.path:
         return None
     return Pair("differs", want, got, str(mismatch))

@@ -1,6 +1,8 @@
-"""Is an error the one that a scenario expects? The first assertion that it does not meet, or None.
+"""Errors of operations against `expectError`: the first assertion that an error does not meet, or None.
 
-Unified Test Format: expectedError.
+Unified Test Format: expectedError. An error arrives as the `ErrorReport` of the adapter, which says None for
+what its driver does not tell. Such a field meets no assertion about it: a driver that hides the code of an
+error has not shown that it is right. The exception is the name of a code, which the code gives away.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ def match_error(
 
 
 def _aggregated(error: ErrorReport) -> list[ErrorReport]:
-    """Return the write errors and write concern errors inside an error, as errors of their own."""
+    """Return the write errors and write concern errors inside an error, as errors of their own.
+
+    Nothing but text, code and name is taken over: labels and origin are asserted of the error as a whole.
+    """
     inside = [*(error.write_errors or {}).values(), *(error.write_concern_errors or ())]
     return [
         ErrorReport(
@@ -132,7 +137,9 @@ _TESTS: Final[Sequence[Callable[[ExpectedError, ErrorReport], Mismatch | None]]]
 def _match_write_errors(expected: ExpectedError, actual: ErrorReport, entities: Entities) -> Mismatch | None:
     if expected.write_errors is None:
         return None
+    # Keys of a document in a file are texts, a driver's are numbers.
     got = {str(index): error for index, error in (actual.write_errors or {}).items()}
+    # Each expected index must be there and no other: a write error that nobody expects is a failed write.
     if sorted(got) != sorted(expected.write_errors):
         why = f"expected write errors at {sorted(expected.write_errors)}, got {sorted(got)}"
         return Mismatch("writeErrors", expected.write_errors, got, why)
@@ -149,6 +156,7 @@ def _match_concern_errors(
     if expected.write_concern_errors is None:
         return None
     got = list(actual.write_concern_errors or ())
+    # In their order and all of them, unlike write errors, which have indexes.
     if len(got) != len(expected.write_concern_errors):
         why = f"expected {len(expected.write_concern_errors)} write concern errors, got {len(got)}"
         return Mismatch("writeConcernErrors", expected.write_concern_errors, got, why)

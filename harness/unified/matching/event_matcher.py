@@ -1,6 +1,10 @@
-"""Did a client publish the events that a scenario expects? The first divergence, or None.
+"""Events, log messages and spans of a client against those that a scenario expects: the first divergence.
 
-Unified Test Format: expectedEvent.
+Unified Test Format: expectedEvent, expectedLogMessagesForClient, expectedTracingMessagesForClient. All three
+are judged alike: in order, without gaps, up to the end of the expected list; what follows it is an error
+unless the scenario ignores it. A divergence is returned with the line of the expectation, since that is where
+an author looks. The first one only: after it the lists are out of step, and further differences would be
+noise (`comparison` shows the rest aligned).
 """
 
 from __future__ import annotations
@@ -62,6 +66,8 @@ def describe(event: Event) -> str:
 
 def match_event(expected: ExpectedEvent, actual: Event, *, entities: Entities) -> Mismatch | None:
     """Return where one event differs. Raises `ScenarioError` for an assertion that no event has."""
+    # Asked before anything is compared, so that a misspelt field is an error in every run, also where the
+    # kinds differ.
     for name in expected.body:
         if name not in _ASSERTIONS:
             known = ", ".join(_ASSERTIONS)
@@ -86,6 +92,7 @@ def _field(name: str, value: Any, fields: Mapping[str, Any], entities: Entities)
 
 def _has_service_id(name: str, value: Any, fields: Mapping[str, Any], _entities: Entities) -> Mismatch | None:
     actual = fields.get("serviceId")
+    # An ObjectId of zeros names no service.
     there = isinstance(actual, ObjectId) and any(actual.binary)
     return (
         None
@@ -98,6 +105,7 @@ def _has_connection_id(
     name: str, value: Any, fields: Mapping[str, Any], _entities: Entities
 ) -> Mismatch | None:
     actual = fields.get("serverConnectionId")
+    # 0 is no number of a connection: servers count from 1.
     there = isinstance(actual, int) and actual > 0
     why = f"expected {value}, serverConnectionId is {actual!r}"
     return None if there == value else Mismatch(name, value, actual, why)
@@ -123,11 +131,12 @@ _ASSERTIONS: Final[Mapping[str, Callable[[str, Any, Mapping[str, Any], Entities]
 }
 
 
-# Did a client log what a scenario expects? The first divergence, or None.
+# Log messages of a client against those that a scenario expects.
 #
 # Unified Test Format: expectedLogMessagesForClient.
 
 
+# The fields of a server's error that may be logged where the command is sensitive.
 _LEFT_BY_REDACTION: Final = frozenset({"code", "codeName", "errorLabels"})
 
 
@@ -202,7 +211,7 @@ def _is_redacted(failure: Any) -> bool:
     return isinstance(failure, dict) and failure.keys() <= _LEFT_BY_REDACTION
 
 
-# Does a client have the spans that a scenario expects? The first divergence, or None.
+# Spans of a client against those that a scenario expects.
 #
 # Unified Test Format: expectedTracingMessagesForClient. Spans are a tree; those of one level are compared in
 # the order in which they began.
@@ -215,7 +224,7 @@ def match_spans(expected: ExpectedSpans, spans: Sequence[Event], *, entities: En
 
 
 class _Tree:
-    """What a client has. A span whose parent is not the client's is a root."""
+    """The spans of a client. One whose parent is not the client's is a root."""
 
     def __init__(self, spans: Sequence[Event], entities: Entities, *, ignore_extra: bool) -> None:
         self._entities = entities
@@ -223,6 +232,8 @@ class _Tree:
         self.roots: list[Mapping[str, Any]] = []
         self._nested: dict[Any, list[Mapping[str, Any]]] = {span.fields["id"]: [] for span in spans}
         for span in spans:
+            # A parent that is no span of this client is one of the program around it, which the scenario
+            # knows nothing of.
             self._nested.get(span.fields["parent"], self.roots).append(span.fields)
 
     def match_level(

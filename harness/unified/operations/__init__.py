@@ -1,4 +1,20 @@
-"""Every operation of the format, in one explicit table."""
+"""Every operation of the format, in one explicit table.
+
+A row (`spec.OperationSpec`) says on which kinds of entity an operation can be called, which arguments it
+takes, which features of the driver it needs, how its result is compared, and which function runs it. The
+files hold rows by target:
+
+- `client` (also sessions and client-side encryption), `database` (also GridFS buckets), `collection` (also
+  cursors): nearly all rows are made by `family` and forwarded to the adapter unchanged.
+- `testrunner` has the operations of the runner itself, `loop` those that hold others.
+- `models` checks what stands inside bulk writes, `spec` is the row, the context of a running case, and the
+  helpers that make rows.
+
+The runner calls `look_up`, checks names by the row, and awaits `row.run(context, call)`. A function that has
+operations in its arguments runs them by `context.execute`, which is the runner's own: this room imports no
+runner. An operation that is called on several kinds stands once with several targets; the same name on two
+kinds with other arguments are two rows.
+"""
 
 from __future__ import annotations
 

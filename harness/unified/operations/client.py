@@ -1,6 +1,10 @@
 """Operations on a client.
 
 Unified Test Format: Client Operations.
+
+Arguments are listed as the CRUD, change stream and transaction specifications have them; what stands here is
+what a scenario may write, not what a driver supports. A driver without an option reports it as unsupported
+when it is asked, and the case is skipped.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from harness.unified.operations.spec import Context
 
 
+# Of client, database and collection alike: a change stream has the same options at all three.
 STREAM_OPTIONS = (
     "batchSize collation comment fullDocument fullDocumentBeforeChange maxAwaitTimeMS resumeAfter session"
     " showExpandedEvents startAfter startAtOperationTime timeoutMS"
@@ -111,7 +116,12 @@ _TRANSACTIONS = frozenset({Feature.TRANSACTIONS})
 
 
 async def _with_transaction(context: Context, call: Invocation[Any]) -> Any:
-    """Errors of the callback's operations reach the driver, also those that the scenario expects."""
+    """Errors of the callback's operations reach the driver, also those that the scenario expects.
+
+    A driver retries a transaction by the errors that leave its callback; one that the runner kept because it
+    was expected would commit a transaction that has failed. So `propagate` raises it again after it was
+    judged.
+    """
 
     async def callback() -> None:
         for operation in call.arguments["callback"]:
@@ -142,5 +152,6 @@ SESSION_TABLE = (
         result=ResultComparison.NOTHING,
     ),
     *family(EntityKind.SESSION, {"endSession": ("", "")}, result=ResultComparison.NOTHING),
+    # No feature of its own: a driver without it says that the operation is unsupported.
     *family(EntityKind.SESSION, {"getSnapshotTime": ("", "")}),
 )

@@ -1,6 +1,10 @@
 """Operations on a collection.
 
 Unified Test Format: Collection Operations.
+
+Results differ in what is a root document: `find` and its like return the documents of a cursor, each a root
+(`EACH`), every other operation one value. A cursor that is created is an entity or, without a name, is noted
+and closed at the end.
 """
 
 from __future__ import annotations
@@ -39,6 +43,11 @@ _COLLECTION = (EntityKind.COLLECTION,)
 
 
 async def _find_and_modify(context: Context, call: Invocation[Any]) -> Any:
+    """Check `returnDocument`, whose two values are compared without case, and forward.
+
+    Checked here and not left to the driver: a driver that takes a wrong word for the default would test
+    something else.
+    """
     wanted = call.arguments.get("returnDocument", "Before")
     if not isinstance(wanted, str) or wanted.lower() not in ("before", "after"):
         raise ScenarioError(f"returnDocument cannot be {wanted!r}", fix="Before or After")

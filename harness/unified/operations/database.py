@@ -1,6 +1,9 @@
 """Operations on a database.
 
 Unified Test Format: Database Operations.
+
+`createCollection` makes an entity of the collection where the scenario names its result. A cursor of a
+command is a kind of its own beside a find's, because the format lets drivers implement one without the other.
 """
 
 from __future__ import annotations
@@ -94,6 +97,7 @@ _UPLOAD = "chunkSizeBytes contentType disableMD5 metadata timeoutMS"
 
 async def _upload(context: Context, call: Invocation[Any]) -> Any:
     source = call.arguments["source"]
+    # Bytes have no other form in a file. `$$hexBytes` is no operator that matches: it only writes data down.
     if not isinstance(source, dict) or list(source) != ["$$hexBytes"]:
         raise ScenarioError("source must be a mapping with the key $$hexBytes")
     data = hex_bytes(source["$$hexBytes"], "$$hexBytes")

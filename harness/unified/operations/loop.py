@@ -1,6 +1,10 @@
 """The loop: operations again and again, with what came of them stored for whoever reads the entities.
 
 Unified Test Format: loop (deprecated since 1.24).
+
+`_Stores` is made before the first iteration, so that a wrong name of a store is an error and not lost among
+the errors that it was to hold. Counters and lists are ordinary entities and may be read while the loop runs.
+`repeat`, below, is our own and shares nothing with it but its shape.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Stores:
-    """Where a loop stores what came of it: the names that the scenario gives, empty for none."""
+    """The stores of a loop for what came of it: the names that the scenario gives, empty for none."""
 
     context: Context
     errors: str
@@ -81,6 +85,7 @@ async def _loop(context: Context, call: Invocation[Any]) -> None:
     stores = _Stores.of(context, call.arguments)
     began, iterations = context.deployment.clock.now(), 0
     while context.loops.go_on(iterations, context.deployment.clock.now() - began):
+        # Counted when it begins: an iteration that goes wrong has been one.
         iterations += 1
         stores.count(stores.iterations)
         await _iterate(context, call.arguments["operations"], stores)
@@ -123,6 +128,7 @@ async def _repeat(context: Context, call: Invocation[Any]) -> None:
     value = call.arguments["times"]
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ScenarioError(f"times must be an integer from 1 on, is {value!r}")
+    # The same `Operation` each time: steps of the account are told apart by themselves, not by it.
     for _ in range(value):
         for operation in call.arguments["operations"]:
             await context.execute(context, operation)

@@ -1,6 +1,9 @@
 """Write models: the elements of a bulk write, each a single key that names its kind.
 
 Unified Test Format: bulkWrite, clientBulkWrite.
+
+Checked by the runner because a driver's own builder would refuse a wrong model in its own words, or take a
+misspelt option silently. Lint asks the same functions.
 """
 
 from __future__ import annotations

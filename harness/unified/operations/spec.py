@@ -1,4 +1,9 @@
-"""The specification of an operation: its name, the entities that have it, its arguments, and its function."""
+"""Specifications of operations: the name, the entities that have it, its arguments, and its function.
+
+`Context` is all that a case has while it runs, and the only thing that the parts of the runner share. Whoever
+must undo something at the end notes it there (`fail_points`, `unsaved`, `cluster_time`), and the runner and
+`state` read it. `account` and `seen` grow beside it and outlive it in the outcome's explanations.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ResultComparison(Enum):
-    """How an operation's result is compared. The value is the sentence that defines it."""
+    """The ways to compare an operation's result. The value is the sentence that defines it."""
 
     ROOT = "A value; if it is a document, a root document."
     EACH = "The documents of a cursor that was read to its end; each is a root document."
@@ -35,7 +40,7 @@ class ResultComparison(Enum):
 
 @dataclass(slots=True)
 class Context:
-    """What a running case has: its entities, the driver, the servers, and what must be undone at the end."""
+    """All that a running case has: its entities, the driver, the servers, and what must be undone."""
 
     case: Case
     adapter: DriverAdapter
@@ -57,11 +62,16 @@ class Context:
     """Expected and actual, of the expectations judged so far that have to be explained."""
     seen: Seen = field(default_factory=Seen)
     """What servers saw, where the case expects something of that."""
+    # Cursors that no entity names, to be closed at the end; and the time of the data on a sharded cluster.
     unsaved: list[tuple[EntityKind, Handle]] = field(default_factory=list)
     cluster_time: Mapping[str, Any] | None = None
 
     async def wait_until(self, done: Callable[[], bool], *, within: float, poll: float = 0.005) -> bool:
-        """Wait at most `within` seconds, looking every `poll`, until `done`. Return whether it is."""
+        """Wait at most `within` seconds, looking every `poll`, until `done`. Return whether it is.
+
+        Polling and not a condition: what is waited for are events that an adapter collects, maybe in another
+        process, and those wake nobody here. `done` is asked a last time at the deadline itself.
+        """
         clock = self.deployment.clock
         deadline = clock.now() + within
         while not done():
@@ -107,7 +117,10 @@ async def forward(context: Context, call: Invocation[Any]) -> Any:
 
 
 def handle_of(entity: Entity) -> Handle:
-    """Return the driver's object behind an entity."""
+    """Return the driver's object behind an entity.
+
+    Clients and sessions are stored with what the runner knows of them, everything else as the bare object.
+    """
     return entity.value.handle if entity.kind in _WRAPPED else entity.value
 
 
@@ -125,7 +138,10 @@ def family(
 
 
 def merge(*tables: Sequence[OperationSpec]) -> dict[tuple[EntityKind, str], OperationSpec]:
-    """Return one table by target and name. Raises `ValueError` when two rows are for the same."""
+    """Return one table by target and name. Raises `ValueError` when two rows are for the same.
+
+    Raised at import: a table that contradicts itself stops every command, not the one case that uses the row.
+    """
     merged: dict[tuple[EntityKind, str], OperationSpec] = {}
     for row in (row for table in tables for row in table):
         for target in row.targets:

@@ -1,6 +1,12 @@
 """Operations of the runner itself (`object: testRunner`): fail points, waits and assertions.
 
 Unified Test Format: Special Test Operations.
+
+Every row is made by `_row` and takes its arguments as they stand in the file: names of entities are looked up
+here. Three kinds of failure must be kept apart: an assertion that does not hold is the driver's
+(`CaseFailedError`), a value that no assertion has is the scenario's (`ScenarioError`), and what did not come
+because a thread could do nothing is a reason to skip (`skipped_on_thread`). What waits, waits on the
+deployment's clock for `PATIENCE` at most.
 """
 
 from __future__ import annotations
@@ -35,6 +41,8 @@ _MISSING_COLLECTION: Final = 26
 async def _fail_point(context: Context, call: Invocation[Any]) -> None:
     """Set it by the driver's own client, so that the connection taken counts among its events."""
     client = context.entities.client(call.arguments["client"])
+    # Noted before it is sent: where the reply is lost, the fail point may be set all the same and must be
+    # turned off.
     _remember_fail_point(context, call.arguments["failPoint"])
     admin = await context.adapter.create(
         EntityKind.DATABASE, client.handle, {"id": "admin", "databaseName": "admin"}
@@ -44,6 +52,11 @@ async def _fail_point(context: Context, call: Invocation[Any]) -> None:
 
 
 async def _targeted_fail_point(context: Context, call: Invocation[Any]) -> None:
+    """Set a fail point on the mongos to which a session is pinned.
+
+    By the deployment's client and to the address to which the session is pinned: the driver under test would
+    choose a mongos by itself.
+    """
     state = await _session_state(context, call.arguments)
     if state.pinned is None:
         raise CaseFailedError(f"session {call.arguments['session']!r} is not pinned to a server")
@@ -103,6 +116,7 @@ async def _check_lsids(context: Context, call: Invocation[Any]) -> None:
     lsids = [event.fields["command"].get("lsid") for event in events[-2:]]
     if len(lsids) < 2 or None in lsids:  # noqa: PLR2004  # the last two commands
         raise CaseFailedError(f"expected two commands with an lsid, the last have {lsids}")
+    # By value: a driver may report each command with a copy of its lsid.
     same = match_exactly(lsids[0], lsids[1]) is None
     if same != (call.operation == "assertSameLsidOnLastTwoCommands"):
         raise CaseFailedError(f"the lsids of the last two commands are {'the same' if same else 'different'}")
@@ -118,6 +132,7 @@ async def _has_index(context: Context, arguments: Mapping[str, Any]) -> bool:
     reply = await context.deployment.admin(
         arguments["databaseName"], {"listIndexes": arguments["collectionName"]}
     )
+    # A collection that is not there has no index, which is what assertIndexNotExists may be about.
     if reply.get("code") == _MISSING_COLLECTION:
         return False
     return any(index["name"] == arguments["indexName"] for index in _first_batch(reply))
@@ -160,6 +175,7 @@ async def _run_on_thread(context: Context, call: Invocation[Any]) -> None:
         raise ScenarioError(
             f"thread {call.arguments['thread']!r} takes no more operations", fix="waitForThread was its last"
         )
+    # Started and not awaited; how it ends is told by waitForThread, or at the end of the case.
     thread.run(lambda: context.execute(context, call.arguments["operation"]))
 
 
@@ -206,6 +222,7 @@ async def _wait_for_event(context: Context, call: Invocation[Any]) -> None:
     def is_over() -> bool:
         return _count(context, call.arguments) >= wanted or skipped_on_thread(context) is not None
 
+    # Counted once more after it: the wait also ends where a thread was skipped, and at its deadline.
     await context.wait_until(is_over, within=PATIENCE)
     seen = _count(context, call.arguments)
     if seen < wanted:
@@ -214,6 +231,8 @@ async def _wait_for_event(context: Context, call: Invocation[Any]) -> None:
 
 async def _event_count(context: Context, call: Invocation[Any]) -> None:
     wanted, kind = _integer(call.arguments, "count"), call.arguments["event"].kind
+    # Waits for enough and then counts exactly, so that too many are found, too. In virtual time nothing is
+    # late.
     if kind in SDAM_EVENTS and context.deployment.network is None:
         await context.wait_until(lambda: _count(context, call.arguments) >= wanted, within=_PUBLISHING)
     seen = _count(context, call.arguments)
@@ -255,9 +274,11 @@ async def _primary_change(context: Context, call: Invocation[Any]) -> None:
     before = _topology(context, call.arguments["priorTopologyDescription"]).primary
     timeout = _integer(call.arguments, "timeoutMS", round(PATIENCE * 1000)) / 1000
     deadline = clock.now() + timeout
+    # None while there is no primary: only another one is a change.
     while (await context.adapter.topology(handle)).primary in (None, before):
         if clock.now() >= deadline:
             raise CaseFailedError(f"the primary was still {before} after {timeout:g} s")
+        # Asked of the adapter, which may be a process of its own: less often than events are looked for.
         await clock.sleep_until(min(clock.now() + 0.01, deadline))
 
 
@@ -351,6 +372,8 @@ async def _assert_retry_tokens(context: Context, call: Invocation[Any]) -> None:
         expected = value
     name = call.arguments["client"]
     tokens = await context.adapter.retry_tokens(context.entities.client(name).handle)
+    # A client with no bucket and one with an empty bucket retry differently, so null and 0 are two
+    # expectations.
     if expected is None and tokens is not None:
         raise CaseFailedError(f"expected no token bucket, client {name!r} has one with {tokens:.10g} tokens")
     if expected is None:

@@ -1,4 +1,17 @@
-"""Is a document a valid scenario? Two answers: our own schema's, and the public one's where it is at hand."""
+"""Validity of a document as a scenario: our own schema's answer, and the public one's where it is at hand.
+
+Unified Test Format: Test Runner Support, Test Format. The files of this room:
+
+- `notation` is the language of the tables: JSON Schema with `Since`, the minor version that brought a part.
+- `grammar` is the table of the whole format, `events` and `server_side` are parts of it with their own files.
+  A new field of the format is one line there, with its `Since`.
+- `explanation` turns what the validator found into messages with a place and a fix.
+- `arguments`, `fail_points` and `descriptions` are not asked here. The format leaves arguments open, so lint
+  and the schema for editors use these: types, and a sentence for each field.
+
+`loader` and lint call `check` or `mistakes` with a `Marked` document, `build` calls `check_part` for parts of
+a scenario inside arguments. From here on a file is known to have the shape that its version allows.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +52,16 @@ def mistakes(document: Marked) -> list[ScenarioError]:
         return [error]
     found = explain(document, _validator(minor).iter_errors(document.value), file_schema)
     if found:
+        # A field that is newer than the declared version is told as that and not as an unknown one, so that
+        # it is mended in one step.
         later = range(minor + 1, MINOR_MAX + 1)
         valid_from = next((each for each in later if _validator(each).is_valid(document.value)), None)
         if valid_from is not None:
             for each in found:
                 each.fix = f'declare schemaVersion "1.{valid_from}", which has it'
     found += beyond_64_bits(document)
+    # The public schema is asked last. Its messages name no fix, and what both refuse is told once, in our
+    # words.
     return in_order(found) or _public_mistakes(document, minor)
 
 
@@ -56,7 +73,11 @@ def check_part(name: str, item: Marked) -> None:
 
 
 def _declared_minor(document: Marked) -> int:
-    """Unified Test Format: Test Runner Support. Return the minor version that a file asks for."""
+    """Unified Test Format: Test Runner Support. Return the minor version that a file asks for.
+
+    Raises `ScenarioError` for what is no mapping and for a version that is not supported: nothing else in
+    such a file could be judged.
+    """
     if not isinstance(document.value, dict):
         raise ScenarioError(
             "is empty" if document.value is None else f"is {article(document.value)}, not a mapping",
@@ -65,6 +86,7 @@ def _declared_minor(document: Marked) -> int:
         )
     version = document.value.get("schemaVersion")
     if not isinstance(version, str) or not _VERSION.match(version):
+        # A version that is malformed is told by the schema itself, together with the rest of the file.
         return MINOR_MAX
     major, minor, patch = (*(int(part) for part in version.split(".")), 0)[:3]
     if major != 1 or (minor, patch) > (MINOR_MAX, 0):
@@ -75,6 +97,7 @@ def _declared_minor(document: Marked) -> int:
     return minor
 
 
+# Compiling takes longer than checking a file, and a run checks hundreds of them.
 @cache
 def _validator(minor: int) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(file_schema(minor))
@@ -86,7 +109,11 @@ def _part_validator(name: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def lowest_minor(value: Any) -> int:
-    """Return the first minor version of the format in which a valid file would be valid."""
+    """Return the first minor version of the format in which a valid file would be valid.
+
+    Versions only add, so validity changes once from no to yes, and the place of the change is found by
+    bisection.
+    """
     return bisect_left(range(MINOR_MAX), 1, key=lambda minor: int(_validator(minor).is_valid(value)))
 
 

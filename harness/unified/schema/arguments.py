@@ -3,6 +3,10 @@
 An argument has the same type in all operations, except where `operation.argument` stands in the table.
 
 Unified Test Format: Executing an Operation. CRUD, Index Management, GridFS: the options of each operation.
+
+A type is judged by `wrong_type` after Extended JSON was decoded, and by a JSON Schema in editors before: each
+`ValueType` has both, which must agree on everything that is not Extended JSON. The loader refuses no wrong
+type: lint does, before a run, and the runner only where it uses a value itself.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ class ValueType:
 
 def _is_integer(value: Any) -> bool:
     return not isinstance(value, bool) and (
+        # 1.0 is an integer too: JSON has one type of number, and files in it write either.
         isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     )
 
@@ -62,6 +67,7 @@ def one_of(*words: str, any_case: bool = False) -> ValueType:
     return ValueType(
         f"one of {', '.join(words)}",
         lambda value: isinstance(value, str) and (value.lower() if any_case else value) in known,
+        # JSON Schema has no enumeration without case; editors check less than lint there.
         {"type": "string"} if any_case else {"type": "string", "enum": list(words)},
     )
 
@@ -282,6 +288,7 @@ ARGUMENTS: Final[Mapping[str, Argument]] = {
 
 def argument_of(operation: str, name: str) -> Argument:
     """Return an argument of an operation; one that is not in the table may be any value."""
+    # The longer name first: `createIndex.max` is a bound, `max` alone one of a find.
     return ARGUMENTS.get(f"{operation}.{name}") or ARGUMENTS.get(name) or Argument(ANY, name)
 
 

@@ -2,6 +2,10 @@
 
 A field is known by its name, or, where names have several meanings, by the names of the fields above it and
 its own (`expectError.expectResult`): the longest entry that fits counts.
+
+Editors get these by way of the JSON Schema that `pushbackd schema` prints. They are not part of the table in
+`grammar`, so that the table can be read as one: a field there is a line, and its sentence is looked up by its
+path.
 """
 
 from __future__ import annotations

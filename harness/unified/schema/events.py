@@ -1,6 +1,11 @@
 """The events that scenarios can observe and expect.
 
 Unified Test Format: expectedEvent.
+
+A table by monitor, because the format judges each monitor's events by themselves and gives each its own
+fields. Names here begin in lower case, as scenarios spell them; adapters report events under the same names.
+Which fields an assertion may name is said twice on purpose: here for the version in which it was allowed, and
+in `matching.event_matcher` for how it is compared.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from harness.unified.schema.notation import Schema
 
 LOG_LEVELS: Final = (
+    # Syslog's order, which is compared by index: one that is less severe has a larger one.
     *("emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", "trace"),
 )
 """Most severe first."""

@@ -1,7 +1,11 @@
-"""What a validator found in a document, in a reader's words: every mistake, at its place.
+"""Findings of a validator in a reader's words: every mistake of a document, at its place.
 
 One mistake is told once: a key that is a typo of one that the schema requires is both unknown and missing,
 and its message says what it was meant to be.
+
+Validators report by rule and not by place, several times for one mistake, and in words about schemas. Here
+each report becomes a `ScenarioError` at its line with, where there is one, the fix; the order is that of the
+file, since an author mends from the top.
 """
 
 from __future__ import annotations
@@ -47,6 +51,7 @@ def explain(
         if kind.name == "additionalProperties":
             for name in kind.unexpected:
                 meant = nearest(name, missing[path])
+                # The typo has been told, so the field that it stood for is not missing as well.
                 missing[path].discard(meant)
                 hint = f"did you mean {meant!r}?" if meant else _known_as(name, problem, schema_at)
                 place = document.locate_key((*path, name))
@@ -74,7 +79,10 @@ def beyond_64_bits(document: Marked) -> Iterator[ScenarioError]:
 
 
 def in_order(errors: Iterable[ScenarioError]) -> list[ScenarioError]:
-    """Return errors in the order of the file, each once."""
+    """Return errors in the order of the file, each once.
+
+    Two branches of a condition may report one mistake; the place and the message tell that they are the same.
+    """
     unique = {(error.message, error.location): error for error in errors}
     return sorted(unique.values(), key=_position)
 
@@ -84,6 +92,7 @@ def _position(error: ScenarioError) -> tuple[int, int]:
 
 
 def _integers(value: Any, steps: _Path) -> Iterator[tuple[_Path, int]]:
+    # True is an instance of int, and no number.
     if type(value) is int:
         yield steps, value
     elif isinstance(value, (dict, list)):
@@ -121,6 +130,7 @@ def _describe(problem: jsonschema_rs.ValidationError) -> tuple[str, str]:
         case "falseSchema":
             return "is not allowed beside the other fields here", "remove one of them"
         case _:
+            # A rule that the table does not use, or hardly: the validator's own words will do.
             return problem.message, ""
 
 
@@ -137,6 +147,8 @@ def _siblings(problem: jsonschema_rs.ValidationError, schema: Mapping[str, Any])
     part: Any = schema
     for step in problem.schema_path[:-1]:
         if isinstance(part, list):
+            # An older version of the table may have fewer alternatives in a list than the one that found the
+            # mistake.
             part = part[int(step)] if int(step) < len(part) else {}
         else:
             part = part.get(step, {})

@@ -4,6 +4,10 @@ A server does not check the data when a fail point is set: a value that cannot b
 meets it, or has no effect. So a wrong type is an error of the scenario.
 
 Unified Test Format: failPoint.
+
+The names come from the fake server, the types and sentences stand here. Lint asks `wrong_mode` and
+`wrong_data`, the schema for editors reads the tables. A name that is not in `DATA` is let through with any
+data: it may be one that a real server has.
 """
 
 from __future__ import annotations
@@ -111,6 +115,7 @@ def wrong_mode(mode: Any) -> str:
         return "must be a document with one field"
     (name,) = known
     value, of = mode[name], MODE_FIELDS[name].type
+    # Servers refuse a mode beyond these: a probability is 1 at most, counts are integers of 32 bits.
     most = 1 if of is NUMBER else _INT32_MAX
     wrong = wrong_type(of, value)
     if wrong:

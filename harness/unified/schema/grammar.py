@@ -1,6 +1,12 @@
 """The unified test format as a table: every object, its fields, and the schema version that brought each.
 
 Unified Test Format: Test Format.
+
+The table holds what the public schemas of all minor versions say, and two keys of our own that those do not
+have: `pushbackd` of a case and of a client. Reading order is from the leaves (a requirement, an entity, an
+operation) to `CASE` and `FILE` at the end. `Since` marks what a version brought; what stands bare was in 1.0.
+A part that the format itself leaves open, arguments above all, is `OBJECT` or `ANYTHING` here and judged
+later, by `PARTS` or by lint.
 """
 
 from __future__ import annotations
@@ -67,6 +73,7 @@ _OBSERVABLE: Final[Schema] = word(
     Since(20, "topologyOpeningEvent"),
     Since(20, "topologyClosedEvent"),
 )
+# Stored events have the names of their specifications, which begin with a capital.
 _STORABLE: Final[Schema] = word(
     *(name[0].upper() + name[1:] for name in (*COMMAND_EVENTS, *POOL_EVENTS)),
     Since(10, "ServerDescriptionChangedEvent"),
@@ -76,6 +83,7 @@ _STORABLE: Final[Schema] = word(
 _LEVEL: Final[Schema] = word(*LOG_LEVELS)
 _COMPONENTS: Final = ("command", "topology", "serverSelection", "connection")
 
+# A credential, or the placeholder in its stead. uriOptions may have one too, and are open to any value here.
 _SECRET: Final[Schema] = {
     "type": ["string", "object"],
     "properties": {"$$placeholder": ANYTHING},
@@ -89,6 +97,7 @@ def _provider(*fields: str, or_token: bool = False) -> dict[str, Any]:
     properties: dict[str, Schema] = dict.fromkeys(fields, _SECRET)
     if not or_token:
         return record(properties)
+    # A token stands in place of the other credentials; a file with both would not say which the driver uses.
     alone = exclusive(("accessToken", fields))
     return record({**properties, "accessToken": Since(28, _SECRET)}, **alone)
 
@@ -154,6 +163,11 @@ _CLIENT_FIELDS: Final[Mapping[str, Schema]] = {
 
 
 def _client(observable: Schema) -> dict[str, Any]:
+    """Return the schema of a client entity.
+
+    Which events may be observed depends on where the client stands: in a file by its version, within
+    operations all of them (`PARTS`).
+    """
     return record({**_CLIENT_FIELDS, "observeEvents": array(observable, at_least=1)}, ("id",))
 
 
@@ -203,6 +217,7 @@ COLLECTION_DATA: Final[Schema] = record(
     {
         "collectionName": STRING,
         "databaseName": STRING,
+        # Without a write concern: the runner sets its own, a majority.
         "createOptions": Since(9, {"type": "object", "properties": {"writeConcern": False}}),
         "documents": array(OBJECT),
     },
@@ -247,6 +262,7 @@ OPERATION: Final[Schema] = record(
 
 def _when_type_is(name: str) -> dict[str, Any]:
     """Return a condition: with this `eventType` (or without any: command) only its events are allowed."""
+    # Without eventType the events are those of commands, so that condition must hold for an absent key too.
     required = [] if name == "command" else ["eventType"]
     return {
         "if": {"properties": {"eventType": {"const": name}}, "required": required},
@@ -258,6 +274,8 @@ EXPECTED_EVENTS: Final[Schema] = record(
     {
         "client": STRING,
         "eventType": Since(3, word("command", "cmap", Since(10, "sdam"))),
+        # An empty list is allowed and asserts that nothing was observed; what is in it depends on eventType,
+        # below.
         "events": {"type": "array"},
         "ignoreExtraEvents": Since(7, BOOLEAN),
     },
@@ -301,6 +319,7 @@ CASE: Final[Schema] = record(
         "expectEvents": array(EXPECTED_EVENTS, at_least=1),
         "expectLogMessages": Since(13, array(_EXPECTED_LOGS, at_least=1)),
         "expectTracingMessages": Since(27, array(_EXPECTED_SPANS, at_least=1)),
+        # Has createOptions as initialData do, though nothing is created from them.
         "outcome": array(COLLECTION_DATA, at_least=1),
         "pushbackd": SERVER_SIDE,
     },
@@ -318,6 +337,7 @@ FILE: Final[Schema] = record(
         "_yamlAnchors": Since(1, OBJECT),
     },
     ("description", "schemaVersion", "tests"),
+    # Spans hold spans, which only a reference can say.
     definitions={"span": _SPAN},
 )
 

@@ -1,4 +1,10 @@
-"""The notation of the format's table: JSON Schema, and the version that brought a part of it."""
+"""The notation of the format's table: JSON Schema, and the version that brought a part of it.
+
+The table is written once for the newest version; `schema_of` takes out what an older one did not have. That
+makes it impossible for two versions to drift apart, and gives `explanation` the version that a field came
+with. Objects refuse unknown fields throughout, as the format's own schema does: a misspelt assertion would
+otherwise assert nothing.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +57,10 @@ def record(
 
 
 def choice(fields: Mapping[str, Schema]) -> dict[str, Any]:
-    """Return an object that has exactly one of these fields."""
+    """Return an object that has exactly one of these fields.
+
+    For objects whose single key is their kind: entities, events.
+    """
     return record(fields, at_least=1, maxProperties=1)
 
 
@@ -66,7 +75,10 @@ def word(*names: Any) -> dict[str, Any]:
 
 
 def exclusive(*groups: tuple[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return a condition: where a field is present, these others must not be."""
+    """Return a condition: where a field is present, these others must not be.
+
+    `dependentSchemas` with `False` and not `not`: the error then stands at the field that is too many.
+    """
     return {
         "dependentSchemas": {name: {"properties": dict.fromkeys(others, False)} for name, others in groups}
     }

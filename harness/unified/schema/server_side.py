@@ -1,4 +1,10 @@
-"""The key `pushbackd` of a case as a table: our own section about what servers saw."""
+"""The key `pushbackd` of a case as a table: our own section about what servers saw.
+
+It has no `Since`: the section is ours, and files of every version may have it. Each part carries its
+description beside it instead of in `descriptions`, since nobody else documents it; docs/WITNESS.md is the
+page for authors. `server_side.build` makes its values, and checks there what a schema cannot say: names of
+rules, errors and servers, a first attempt with a gap.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,10 @@ def _told(what: Schema, text: str) -> Any:
 
 
 def _or_range(kind: str, *more: str, signed: bool = False) -> dict[str, Any]:
-    """Return a number, or the smallest and the largest of a range; without `signed`, none below 0."""
+    """Return a number, or the smallest and the largest of a range; without `signed`, none below 0.
+
+    An empty mapping is refused: a range without ends would hold for everything.
+    """
     number = {"type": kind} if signed else {"type": kind, "minimum": 0}
     return {
         "type": [kind, "object", *more],

@@ -1,4 +1,11 @@
-"""One attempt of an operation, as servers saw it, with its place among the others."""
+"""One attempt of an operation, as servers saw it, with its place among the others.
+
+A record of the wire has requests and no intentions, so what is a retry is inferred: a request that follows
+one which did not succeed, with the same name and in the same transaction. A gap is what the client let pass,
+not what servers saw: the way of the reply and of the next request is taken off where it is known. Connecting
+takes time as well, during which nobody waits on purpose: on a new connection a gap is a range, from when that
+was accepted to when the request came.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +48,8 @@ class JudgedAttempt:
         reply = self.request.reply
         if reply is None:
             return (DISCONNECT if self.request.end == "server" else SILENCE,)
+        # A reply can hold several errors: of the command, of single writes, of the write concern. Any of them
+        # is one that was met.
         codes = [] if reply.get("ok") else [reply.get("code", 0)]
         codes += [error.get("code", 0) for error in reply.get("writeErrors", ())]
         if concern := reply.get("writeConcernError"):
@@ -77,6 +86,8 @@ def attempts_of(requests: Sequence[SeenRequest], timing: Timing) -> tuple[Judged
             attempts.append(JudgedAttempt(request))
             continue
         if before.labels >= {Label.SYSTEM_OVERLOADED}:
+            # By the label alone, without RetryableError: deprioritising is about the server, whether or not
+            # the error may be retried.
             overloaded.add(before.request.server)
         attempts.append(
             JudgedAttempt(
@@ -110,7 +121,9 @@ def gap_between(before: SeenRequest, request: SeenRequest, timing: Timing) -> Ra
     """Return the seconds that a client let pass between the end of a request and the next one."""
     # A client that has closed the connection itself waits for no news of that.
     travel = 0.0 if before.end in ("client", "open") else timing.round_trip or 0.0
+    # A request may come before the end of the one before, where that is a connection the client gave up.
     ended = min(before.ended, request.at)
     most = request.at - ended - travel
+    # Only of a connection that was made in between: an older one was there before the wait began.
     least = request.accepted - ended - travel if request.accepted > ended else most
     return Range(least, most)

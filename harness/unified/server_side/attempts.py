@@ -3,6 +3,11 @@
 An element selects requests by command, namespace, application name, comment and session; what it says holds
 for each operation that sent any of these. The number of attempts is judged before the attempts one by one:
 one attempt too many says more than what it carried.
+
+`sections` calls `judge` for each element with the operations that sent its commands; one table of checks
+(`_CHECKS`) then looks at each attempt, in the order in which a reader asks: how did it end, where did it go,
+when, and only then what it carried. A check returns None where there is nothing to compare with (a gap before
+the first attempt), so that `each` and `retries` need no exceptions.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a judge knows beside the attempts.
+    """The facts that a judge knows beside the attempts.
 
     `servers` are the names of all that clients have connected to; `uri_options` returns the options of the
     clients with an application name.
@@ -58,7 +63,7 @@ class SeenOperation:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where the attempts first differ from what is expected: of which operation and which attempt, if any.
+    """The first difference of attempts from what is expected, with its operation and attempt, if any.
 
     `mismatch` has a path below `location`.
     """
@@ -75,7 +80,10 @@ class Divergence:
 
 
 def is_selected(expected: ExpectedAttempts, request: SeenRequest, lsid: Mapping[str, Any] | None) -> bool:
-    """Return whether an element is about a request; `lsid` is that of the element's session, if any."""
+    """Return whether an element is about a request; `lsid` is that of the element's session, if any.
+
+    Another element of the same case may select the same request; each judges it by itself.
+    """
     command = request.command
     namespace = f"{command.get('$db')}.{command.get(request.name)}"
     return (
@@ -89,6 +97,8 @@ def is_selected(expected: ExpectedAttempts, request: SeenRequest, lsid: Mapping[
 
 def judge(expected: ExpectedAttempts, operations: Sequence[SeenOperation], facts: Facts) -> Divergence | None:
     """Return where the operations first differ from an element of `expectAttempts`, or None."""
+    # The number of operations first: with another number, the attempts below are those of other operations
+    # than the author meant.
     found = _operations(expected, operations)
     for index, operation in enumerate(operations):
         found = found or _operation(expected, operation, index, facts)
@@ -206,6 +216,7 @@ def _on(look: _Look) -> Mismatch | None:
             is_same = request.server == before.request.server
             held, actual = is_same == (wanted == "same"), f"{request.server}, after {before.request.server}"
         case "not overloaded":
+            # Servers that no client has connected to count for nothing: the client may not know them.
             others = look.facts.servers - look.attempt.overloaded
             held = not others or request.server not in look.attempt.overloaded
             actual = f"{request.server}, which had answered that it was overloaded"
@@ -226,9 +237,11 @@ def _gap(look: _Look) -> Mismatch | None:
         reply=before.request.reply or {},
     )
     allowed, gap = facts.timing.tolerated(bounds), attempt.gap
+    # Two ranges that meet: a client on a new connection may have waited for any time of its own range.
     if gap.most >= allowed.least and gap.least <= allowed.most:
         return None
     rule = f" ({wanted}, {facts.edition.name})" if isinstance(wanted, GapRule) else ""
+    # The end that is nearer to what was allowed: the message accuses of no more than is certain.
     seconds = gap.most if gap.most < allowed.least else gap.least
     why = f"began {milliseconds(seconds)} after the end of the attempt before, {in_ms(bounds)} expected{rule}"
     return Mismatch("gap", in_ms(bounds), milliseconds(seconds), why)
@@ -275,6 +288,7 @@ def _newer(look: _Look) -> Mismatch | None:
         before, here = (value_at(each.request.command, path) for each in (look.before, look.attempt))
         if here is missing:
             return Mismatch("newer", before, here, f"{path} is missing")
+        # Absent before is allowed: a client hears its first cluster time from a reply.
         if before is not missing and not _is_newer(here, before):
             return Mismatch("newer", before, here, f"{path} is not newer than in the attempt before")
     return None
@@ -327,7 +341,11 @@ _CHECKS: Final[Sequence[Callable[[_Look], Mismatch | None]]] = (
 
 
 def value_at(document: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, `missing` where there is none; of lists by number, from 0."""
+    """Return the value at a dotted path, `missing` where there is none; of lists by number, from 0.
+
+    A name that is not decimal leads nowhere in a list, so that `endSessions.id` is missing and not the first
+    element's.
+    """
     value: Any = document
     for name in path.split("."):
         if isinstance(value, list):
@@ -341,6 +359,7 @@ def _jitter(
     expected: ExpectedAttempts, operations: Sequence[SeenOperation], facts: Facts
 ) -> Divergence | None:
     """Judge the spread of all backoffs together, and of those before each retry."""
+    # A delayed message lengthens a gap by chance, which looks like another distribution.
     if expected.jitter is None or facts.timing.is_disturbed:
         return None
     why = why_not_uniform([operation.attempts for operation in operations], facts.edition)

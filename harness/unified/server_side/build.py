@@ -1,4 +1,9 @@
-"""From the checked key `pushbackd` of a file to frozen values."""
+"""From the checked key `pushbackd` of a file to frozen values.
+
+The schema has checked shapes and types. What it cannot say is checked here, with a place and a fix: names of
+rules, of errors, of servers and of oracles, a gap before the first attempt, an element that selects and
+asserts nothing. `decoded` is passed in, because `harness.unified.build`, which has it, imports this module.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +48,11 @@ ENDS: Final = ("ok", "disconnect", "silence")
 PLACES: Final = ("primary", "secondary", "mongos", "same", "another", "not overloaded")
 _CONNECTED: Final = ("primary", "secondary", "each")
 _MEASURED: Final = ("primary", "each", "any")
+# By pattern and not by the deployment: one file runs on deployments of several sizes.
 _MEMBER: Final = re.compile(r"(node|mongos)[0-9]+")
 _COUNT: Final = re.compile(rf"{OVERLOAD_RETRIES}(?: \+ ([0-9]+))?")
 _GAP: Final = re.compile(r"(.*?)(?:, attempt ([0-9]+))?")
+# Rules that grow with the number of the retry; `none` has no number to give.
 _NUMBERED: Final = (OVERLOAD_BACKOFF, FULL_OVERLOAD_BACKOFF, TRANSACTION_BACKOFF)
 _CODE_NAMES: Final = frozenset(code.code_name for code in ErrorCode)
 
@@ -85,6 +92,8 @@ def _rules(item: Marked | None) -> ExpectedRules | None:
                 location=item.location,
                 fix=did_you_mean(name, (ALL, *ORACLES)) or f"{ALL}, or some of {', '.join(ORACLES)}",
             )
+        # A colon with nothing after it is an empty expression, which passes over every sentence of its
+        # oracle.
         known[name] = _pattern(item, pattern) if colon else None
     return ExpectedRules(known, item.location)
 
@@ -119,6 +128,7 @@ def _attempts(item: Marked, decoded: Callable[[Marked], Any]) -> ExpectedAttempt
         app_name=value.get("appName"),
         comment=UNSET if comment is None else decoded(comment),
         session=value.get("session"),
+        # A list of attempts is about one operation: of two, either would have to have all of them.
         operations=Range(1, 1) if operations is None and attempts is not None else operations,
         count=_count(item),
         attempts=attempts,
@@ -137,6 +147,7 @@ def _attempt(item: Marked, decoded: Callable[[Marked], Any], *, is_first: bool) 
             raise ScenarioError(
                 f"the first attempt has no {what}", location=item[name].location, fix=f"leave {name} out"
             )
+    # `each` may say these, for it is about later attempts as well; the judge passes over the first one there.
     if is_first and value.get("on") in ("same", "another"):
         raise ScenarioError(
             "the first attempt has no attempt before it",
@@ -174,6 +185,11 @@ def _meets(item: Marked) -> tuple[str | int, ...]:
 
 
 def _place(item: Marked, places: Sequence[str]) -> str | None:
+    """Return the server that an element names, None for none.
+
+    Raises `ScenarioError` for a name that no deployment can have; whether this one has it is known when the
+    case is judged.
+    """
     name = item.value.get("on")
     if name is not None and name not in places and not _MEMBER.fullmatch(name):
         raise ScenarioError(
@@ -207,6 +223,7 @@ def _count(item: Marked) -> ExpectedCount | None:
     value = item.value.get("count")
     if not isinstance(value, str):
         return _range(value)
+    # A number in quotes is meant as a number.
     if value.isdecimal():
         return Range(int(value), int(value))
     parts = _COUNT.fullmatch(value)
@@ -277,6 +294,10 @@ def _asserts(item: Marked, selectors: Sequence[str]) -> None:
 
 
 def _range(value: float | Mapping[str, float] | None) -> Range | None:
+    """Return the range that a file gives, None for none.
+
+    A bare number is a range of one, so that judges compare ranges alone.
+    """
     if value is None:
         return None
     if isinstance(value, (int, float)):

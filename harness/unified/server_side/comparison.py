@@ -1,4 +1,9 @@
-"""Expected attempts beside those that servers saw, operation by operation, for a reader of a failure."""
+"""Expected attempts beside those that servers saw, operation by operation, for a reader of a failure.
+
+Rows are computed by the judge's own functions (`expected_of`, `differs`), so that what is marked is what
+failed the case. Of many operations only the one that differs is shown, or the first few: a loop of a hundred
+would hide it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """What is expected of an attempt beside what was seen; None where there is no such attempt."""
+    """An expected attempt beside the one that was seen; None where there is no such attempt."""
 
     operation: int
     verdict: Literal["same", "differs", "missing", "extra"]
@@ -74,6 +79,7 @@ class AttemptComparison:
 
     def _rows(self, index: int, attempts: Sequence[JudgedAttempt]) -> Iterator[AttemptRow]:
         least, most = _number(self.expected, attempts, self.facts)
+        # Rows for attempts that did not come, up to the least number that would do.
         total = max(len(attempts), least)
         for number in range(total):
             listed = expected_of(self.expected, number, total)
@@ -133,6 +139,7 @@ def described(
             text = value if isinstance(value, str) else json_util.dumps(value)
             if name == "gap" and number:
                 text = _gap(wanted, facts, attempts, number) or text
+            # The first expectation of a field is shown; `attempts` stand before `each`, being about fewer.
             parts.setdefault(name, text)
     return ", ".join(f"{name} {text}" for name, text in parts.items())
 
@@ -152,7 +159,7 @@ def _gap(wanted: ExpectedAttempt, facts: Facts, attempts: Sequence[JudgedAttempt
 
 @dataclass(frozen=True, slots=True)
 class SectionRow:
-    """What is expected beside what was seen; None where one of the two is not there."""
+    """An expectation beside what was seen; None where one of the two is not there."""
 
     verdict: Literal["same", "differs", "missing", "extra"]
     expected: str | None
@@ -172,7 +179,7 @@ class SectionComparison:
 
     @property
     def name(self) -> str:
-        """Whose connections, or which metric."""
+        """The name of the client or of the metric, for a heading."""
         raise NotImplementedError
 
     def rows(self) -> Iterator[SectionRow]:

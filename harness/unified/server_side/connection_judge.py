@@ -1,4 +1,11 @@
-"""`expectConnections`: whether the connections that servers saw are those that a scenario expects."""
+"""`expectConnections`: whether the connections that servers saw are those that a scenario expects.
+
+`seen` has connections with their requests; `lives_of`, at the end of this file, says what each was for, and
+the checks of `_Judge` compare groups of them. The same function judges twice: again and again by
+`settle_connections` until it finds nothing or a second has passed, and once by `check_connections` at the
+end. The oracles of connections and monitors use the lives, and so agree with this section on what is a
+monitor's.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +39,7 @@ _RULE: Final = "rule: "
 
 
 class Wrong(NamedTuple):
-    """Why an expectation does not hold, in words and as values, and the connections that show it."""
+    """The reason for which an expectation does not hold, as words and values; with the connections."""
 
     reason: str
     mismatch: Mismatch
@@ -105,6 +112,8 @@ class ConnectionComparison(SectionComparison):
         yield SectionRow(
             "differs", f"{mismatch.path}: {as_text(mismatch.expected)}", as_text(mismatch.actual), line
         )
+        # Instants in messages count from the first connection: those of the clock would say nothing to a
+        # reader.
         began = min((each.seen.accepted for each in self.found.connections), default=0.0)
         for each in self.found.connections:
             text = described(each, began)
@@ -210,6 +219,8 @@ class _Judge:
         wanted = self.expected.connections
         if wanted is None:
             return None
+        # One by one before the number: the first connection that differs says more than that there is one too
+        # many.
         for index, (expected, seen) in enumerate(zip(wanted, self.connections, strict=False)):
             found = self._one(expected, seen, f"connections[{index}]")
             if found is not None:
@@ -225,6 +236,7 @@ class _Judge:
         wanted = self.expected.closed_in_order
         if wanted is None:
             return None
+        # Those that are still open have no place in the order and are not missed in it.
         closed = [index for index, each in enumerate(self.connections) if each.closed_by != NOBODY]
         order = sorted(closed, key=lambda index: self.connections[index].seen.closed_seq)
         if order == list(wanted):
@@ -291,6 +303,7 @@ def _peak(
     Order decides and not instants: what ended before another began was not there at the same time.
     """
     most: list[ConnectionLife] = []
+    # The number of connections can only rise when one begins, so only those moments are looked at.
     for begun in connections:
         moment = begun.seen.accepted_seq
         now = [each for each in connections if each.seen.accepted_seq <= moment < end(each)]
@@ -393,9 +406,12 @@ def lives_of(connections: Iterable[SeenConnection]) -> list[ConnectionLife]:
 
 def _life(seen: SeenConnection) -> ConnectionLife:
     names = list(map(_name, seen.requests))
+    # The first command is the handshake whatever its name; authentication is what follows it without a break.
     hello, later = seen.requests[0], list(zip(names[1:], seen.requests[1:], strict=True))
     authentication = [(name, request) for name, request in takewhile(_authenticates, later)]
+    # Where credentials came with the hello (speculative authentication), its reply may be the last.
     last = authentication[-1][1] if authentication else hello
+    # Authentication counts as use: monitors never log in.
     used = any(name != HELLO for name in names)
     # The longest time between a reply and the next command; what has no reply ends at once.
     gaps = (

@@ -3,6 +3,12 @@
 An operation is one step of the account, with all that it sends. What is within a `withTransaction` belongs to
 that one operation; what is within a loop or on a thread is an operation of its own each time. Where several
 operations run at once, a session (or a connection, for commands without one) is with one of them at a time.
+
+Three questions narrow the candidates: which operations ran when the request arrived, which of their clients
+has its application name, and whose comment and session it has. What is still ambiguous goes by who holds the
+session: an implicit session is lent to one operation at a time, and a connection carries one request at a
+time. A wrong attribution here would accuse a driver of a retry that is another operation's first attempt, so
+the oracles that count attempts or measure waits mostly ask operations that ran alone.
 """
 
 from __future__ import annotations
@@ -45,6 +51,7 @@ def by_operation(
             of_client = [
                 step for step in candidates if app_name_of(step.operation) in (None, request.app_name)
             ]
+            # A client without a name excludes nothing, and where nothing is left the question was no help.
             candidates = of_client or candidates
             candidates = [step for step in candidates if fits(step.operation, request)] or candidates
         if candidates:
@@ -81,6 +88,8 @@ def _candidates(
         and step.operation.name not in CONTAINERS
     ]
     owners = {id(owner): owner for owner in (_outermost(step, running, parents) for step in running)}
+    # The runner's own operations (a wait, a fail point) run beside others and send next to nothing; they
+    # count only where nobody else ran.
     own = [step for step in owners.values() if step.operation.object != EntityKind.TEST_RUNNER.value]
     return own or list(owners.values())
 
@@ -107,6 +116,7 @@ def _holder(
     key: Hashable = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else request.connection
     holder = holders.get(key)
     if not any(holder is step for step in candidates):
+        # Sessions are lent to one at a time: who already holds another one is the less likely candidate.
         taken = [each for other, each in holders.items() if other != key]
         free = (step for step in candidates if not any(step is each for each in taken))
         holder = next(free, candidates[0])

@@ -1,4 +1,4 @@
-"""Is a driver's jitter uniform? Tests of the backoffs that servers saw, with a stated error rate. Pure.
+"""Tests of a driver's jitter: whether the backoffs that servers saw are uniform, with a stated error rate.
 
 Each backoff is divided by its bound, so that what is judged lies between 0 and 1 whatever the retry. The test
 is made once for all overload backoffs of a case, and once for those before each retry that are enough. For n
@@ -36,6 +36,8 @@ def why_not_uniform(operations: Sequence[Sequence[JudgedAttempt]], edition: Judg
     waits = [pair for attempts in operations for pair in _transaction_waits(attempts, edition)]
     factors = [pair for attempts in operations for pair in jitter_factors(attempts, edition)]
     why = why_not_in_total(waits) if waits else None
+    # An element about withTransaction alone has waits and no backoffs; one with neither is told that 40 are
+    # needed.
     if why is None and (factors or not waits):
         why = why_factors_are_not([factor for _, factor in factors]) or _why_not_of_one_retry(factors)
     return why
@@ -46,6 +48,7 @@ def jitter_factors(attempts: Iterable[JudgedAttempt], edition: JudgedEdition) ->
     for before, attempt in pairwise(attempts):
         if before.is_overloaded and attempt.retry and attempt.gap is not None:
             bound = overload_backoff(edition, attempt.retry, before.request.reply or {})
+            # The shorter end of the gap: what connecting took is no part of the wait.
             yield attempt.retry, attempt.gap.least / bound
 
 
@@ -81,6 +84,9 @@ def least_total(bounds: Sequence[float]) -> float:
 
     Of the box that waits from 0 to their bounds fill, those whose sum is less than x are in a corner, whose
     volume is x^n / n! at most.
+
+    Computed by logarithms: the factorial and the powers leave the range of a float long before the result
+    does.
     """
     corner = log(1e-6) + lgamma(len(bounds) + 1) + sum(map(log, bounds))
     return exp(corner / len(bounds))
@@ -111,6 +117,7 @@ def why_factors_are_not(factors: Sequence[float], *, errors: float = _STANDARD_E
     if len(factors) < LEAST_BACKOFFS:
         return f"{len(factors)} overload backoffs are too few to judge jitter, {LEAST_BACKOFFS} are needed"
     least, greatest, mean = max(min(factors), 0.0), max(factors), sum(factors) / len(factors)
+    # Before the quarters, which a constant misses too: it is told as what it is.
     if greatest - least < _EQUAL:
         return f"all {len(factors)} backoffs are {least:.2f} of their bound: there is no jitter"
     if least >= _LOW:

@@ -46,7 +46,10 @@ async def end_metrics(context: Context, expected: Sequence[ExpectedMetric]) -> N
 
 
 def check_metrics(context: Context, expected: Sequence[ExpectedMetric]) -> None:
-    """Judge the section. Raises `CaseFailedError` for the first metric that is not as expected."""
+    """Judge the section. Raises `CaseFailedError` for the first metric that is not as expected.
+
+    Does nothing without snapshots, which are taken only for a case that expects a metric.
+    """
     before, after = context.seen.before, context.seen.after
     if before is None or after is None:
         return
@@ -80,14 +83,14 @@ class WrongMetric:
 
 @dataclass(frozen=True)
 class MetricComparison(SectionComparison):
-    """What each server counted, beside what is expected of it, for a reader of a failure."""
+    """The counts of each server beside what is expected of it, for a reader of a failure."""
 
     found: WrongMetric
     section = "metrics"
 
     @property
     def name(self) -> str:
-        """Where the metric is."""
+        """The document that has the metric."""
         return "serverStatus"
 
     def rows(self) -> Iterator[SectionRow]:
@@ -111,9 +114,12 @@ async def snapshot(
     `primary` is the name of the server that counts as the primary, by default the one that is. Raises
     `ScenarioError` for a name that no server has, and when a server refuses.
     """
+    # Names are by the order of the addresses, as scenarios for servers give them.
     servers = dict(zip(server_names(deployment), deployment.addresses, strict=True))
     if not primary:
         # The first server where there is none, or no replica set.
+        # Asked once, before the operations: after an election the same server is read again, or a change
+        # would be the difference of two servers.
         reply = await deployment.admin("admin", {"isMaster": 1})  # `hello` is not in releases before 4.4.2
         named = (name for name, address in servers.items() if address == reply.get("primary"))
         primary = next(named, next(iter(servers)))
@@ -213,7 +219,10 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _hint(document: Mapping[str, Any], path: str) -> str:
-    """Return the name that was meant where a path first leaves the document, or nothing."""
+    """Return the name that was meant where a path first leaves the document, or nothing.
+
+    Looked up in the reply itself: which metrics there are depends on the release of the server.
+    """
     inside: Any = document
     for name in path.split("."):
         if not isinstance(inside, dict):

@@ -1,4 +1,9 @@
-"""The key `pushbackd` of a case as frozen values: what the servers are to have seen."""
+"""The key `pushbackd` of a case as frozen values: what the servers are to have seen.
+
+Rules stay rules here (`CountRule`, `GapRule`): how many attempts and which seconds they mean depends on the
+edition of the driver and on what was met, which only `rules` knows when a case is judged. `str` of each is
+the spelling of the file, for messages.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +77,7 @@ ExpectedCount: TypeAlias = Range | CountRule
 
 @dataclass(frozen=True, slots=True)
 class RunOn:
-    """Where a case with the key runs; what is empty or None asks nothing."""
+    """The conditions under which a case with the key runs; what is empty or None asks nothing."""
 
     editions: tuple[str, ...] = ()
     time: str | None = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JudgedEdition:
-    """What Client Backpressure says on a day, as far as servers see it.
+    """The numbers of Client Backpressure on a day, as far as servers see them.
 
     `first_exponent` is the power of two before the first retry, `first_transaction_exponent` the power of 1.5
     before the first retry of withTransaction. `backpressure` is the value in the handshake.
@@ -45,6 +45,7 @@ class JudgedEdition:
 EDITIONS: Final = {
     edition.name: edition
     for edition in (
+        # Rule 3: attempt - 1 is the exponent, so the first retry waits for the base at most.
         JudgedEdition(
             name="2026-02-20",
             overload_retries=5,
@@ -54,6 +55,8 @@ EDITIONS: Final = {
             first_transaction_exponent=0,
             backpressure=True,
         ),
+        # Waits double before the first retry already, a server may propose the base, and clients may set the
+        # number.
         JudgedEdition(
             name="2026-07-08",
             overload_retries=2,
@@ -88,7 +91,7 @@ LATE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How exactly gaps can be judged.
+    """The exactness with which gaps can be judged.
 
     `round_trip` is the seconds that a reply and the next request travel, None on the wall clock. Where
     messages are delayed on purpose (`is_disturbed`), a gap has no upper bound.
@@ -99,10 +102,12 @@ class Timing:
 
     def tolerated(self, gap: Range) -> Range:
         """Return a range with what the clock adds to it."""
+        # No wait may be shorter for that, since a delay only ever adds.
         if self.is_disturbed:
             return Range(gap.least - EXACT, inf)
         if self.round_trip is not None:
             return Range(gap.least - EXACT, gap.most + EXACT)
+        # Machines are late and never early: the lower bound is exact on the wall clock too.
         return Range(gap.least - EXACT, gap.most * LATER + LATE)
 
 
@@ -114,6 +119,7 @@ def attempts_expected(count: ExpectedCount, edition: JudgedEdition, uri_options:
     if not isinstance(count, CountRule):
         return count
     retries = edition.overload_retries
+    # Elsewhere the option does not exist, and a client that has it set is not to follow it.
     if edition.retries_configurable:
         retries = uri_options.get("maxAdaptiveRetries", retries)
     return Range(retries + count.more, retries + count.more)
@@ -148,6 +154,7 @@ def overload_backoff(edition: JudgedEdition, retry: int, reply: Mapping[str, Any
         return 0.0
     advice = reply.get("baseBackoffMS") if edition.honours_base_backoff else None
     base = advice / 1000 if isinstance(advice, (int, float)) else None
+    # A proposal of 0 or less is none: a client that followed it would not wait at all.
     base = base if base is not None and base > 0 else BASE_BACKOFF
     exponent = min(retry - 1 + edition.first_exponent, _MAX_EXPONENT)
     return min(MAX_BACKOFF, base * 2.0**exponent)

@@ -1,4 +1,10 @@
-"""The key `pushbackd` while a case runs: the record begins, ends, and is judged section by section."""
+"""The key `pushbackd` while a case runs: the record begins, ends, and is judged section by section.
+
+The only file of this room that knows the running case (`Context`); it asks the pure judges and turns what
+they find into `CaseFailedError` and comparisons. Sections are judged in the order attempts, connections,
+metrics, rules: an attempt too many explains a counter, and what a scenario expects tells more than a rule of
+all cases.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +47,8 @@ async def settle(context: Context) -> None:
     """Wait for what follows the operations a little later, then count again."""
     expected = context.case.server_side
     if expected is not None:
+        # Connections first: waiting for them takes time, and the second snapshot must not be taken before
+        # what they do has been counted.
         await settle_connections(context, expected.connections)
         await end_metrics(context, expected.metrics)
         if expected.rules is not None:
@@ -54,6 +62,7 @@ def end(context: Context) -> None:
         return
     record.end()
     own = context.case.server_side
+    # Decoding the record takes time that most cases need not spend.
     if own is not None and own.is_judged:
         context.seen.connections = connections_of(record.entries)
 
@@ -80,6 +89,7 @@ def _check_rules(context: Context, expected: ExpectedRules) -> None:
         fits=partial(_fits, {name: dict(session.lsid) for name, session in _sessions(context)}),
     )
     for oracle, sentence in breaches(trace, expected.names):
+        # A known breach hides none of the others: the next sentence is looked at.
         if expected.passes_over(oracle.name, sentence):
             continue
         why = f"{oracle.name}: {sentence}"
@@ -144,10 +154,12 @@ def _sessions(context: Context) -> Iterator[tuple[str, SessionEntity]]:
 def _fits(lsids: Mapping[str, Mapping[str, Any]], operation: Operation, request: SeenRequest) -> bool:
     """Return whether a request has the comment and the session of an operation; `lsids` are the sessions'."""
     arguments, command = operation.arguments, request.command
+    # Both absent is a fit: an operation without a comment sends none.
     if arguments.get("comment") != command.get("comment"):
         return False
     if "session" in arguments:
         return lsids.get(arguments["session"]) == command.get("lsid")
+    # Without an explicit session a driver uses one of its own, which is no entity's.
     return command.get("lsid") not in lsids.values()
 
 
@@ -165,6 +177,8 @@ def _app_name_of(
 
 def _uri_options(context: Context, app_name: str | None) -> Mapping[str, Any]:
     """Return the connection string options of the first client with an application name."""
+    # Attempts know an application name and no client; two clients with one name have, for a judge, the
+    # options of the first.
     of_name = (options for options in _options(context).values() if options.get("appName") == app_name)
     return next(of_name, {})
 

@@ -1,4 +1,10 @@
-"""The record of the wire as connections and requests: pure values, made of the record's entries."""
+"""The record of the wire as connections and requests: pure values, made of the record's entries.
+
+The record is read once, when the operations have ended, or several times while `connection_judge` waits. Left
+out are the harness's own clients, by their application name, and whatever was accepted before the record
+began. The record keeps bytes; here they are decoded, and a body that is no BSON leaves an empty document: a
+request that a driver garbled is still a request that was sent.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +106,7 @@ class StatusSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What there was when the operations had ended.
+    """The state of data and tokens when the operations had ended.
 
     `stored` holds the documents of each collection of `initialData`, by database and collection; `tokens` the
     number of tokens in the retry token bucket of each client that has one and can tell.
@@ -112,7 +118,7 @@ class Ending:
 
 @dataclass(slots=True)
 class Seen:
-    """What servers saw of a case: the connections of its clients, once its operations have ended.
+    """The servers' view of a case: the connections of its clients, once its operations have ended.
 
     `before` and `after` hold what they had counted, `ending` what there was at the end, where the case
     expects something of that.
@@ -192,6 +198,7 @@ def _take(line: _ConnectionLine, entry: Received | Sent | Closed) -> None:
 def _connection(line: _ConnectionLine) -> SeenConnection:
     accepted, closed = line.accepted, line.closed
     requests = tuple(line.requests.values())
+    # From the handshake, and then given to every request: only the first one carries it.
     app_name = _app_name(requests)
     if closed is not None:
         requests = tuple(
@@ -224,7 +231,10 @@ def _app_name(requests: Sequence[SeenRequest]) -> str | None:
 
 
 def document_of(envelope: Envelope) -> Mapping[str, Any]:
-    """Return the document of a message, an empty one for what is no BSON."""
+    """Return the document of a message, an empty one for what is no BSON.
+
+    All of these are the sender's mistakes; none may end the judging of the case.
+    """
     try:
         return envelope.parse().decode()
     except (InvalidMessage, RemoteProtocolError, BSONError, TypeError, ValueError):

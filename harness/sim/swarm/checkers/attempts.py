@@ -1,4 +1,10 @@
-"""Rules of attempts: how many there are, how long they wait, which error they end with, and when."""
+"""Rules of attempts: how many there are, how long they wait, which error they end with, and when.
+
+Where driver and server can see different things, the rule asks the one that cannot be wrong: attempts are
+counted as servers received them, waits and tokens as the client's events tell them. What neither tells is
+followed at both ends (`_between`) or passed over, for a false alarm costs more than a bug that a later seed
+shows. The numbers are those of `harness.unified.server_side.rules`, which judges real drivers too.
+"""
 
 from __future__ import annotations
 

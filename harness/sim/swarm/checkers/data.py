@@ -1,4 +1,9 @@
-"""Rules of data: what was written is there, and what was read was there."""
+"""Rules of data: what was written is there, and what was read was there.
+
+Two witnesses tell what was applied. Lists and documents keep the number of each write, so every member is
+counted by itself; counters and registers are overwritten, so the log tells of them, and members must agree
+with it. The log is the fake's own: a server that lost a write from both would only be seen by a read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Rules of sessions: what they see, who uses them, and where what they hold on to goes."""
+"""Rules of sessions: what they see, who uses them, and where what they hold on to goes.
+
+`sessions` judges data by the log; the other rules go through events of clients and requests of servers in
+their order. A version of a key is the number of its writes in the log, so versions can be compared over all
+members.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +46,7 @@ class _Duty:
 
 @dataclass(slots=True)
 class _Sessions:
-    """What is known while the operations are gone through in order."""
+    """The state of the check while the operations are gone through in order."""
 
     order: dict[str, list[int]] = field(default_factory=dict)
     position: dict[tuple[int, str], int] = field(default_factory=dict)

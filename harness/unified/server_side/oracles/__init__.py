@@ -2,6 +2,27 @@
 
 An oracle knows nothing of the case but what ran and what came of it, so it holds for every case, drawn or
 written. Each is a small function from a `Trace` to sentences, and a row of the table.
+
+`sections` has `making` build the `Trace` of a case that has run, and `breaches` hands it to the oracles that
+the case names. `trace` is the vocabulary: operations with their commands, commands with their attempts,
+clients with their events, connections with their lives. The judges, by what they look at:
+
+- commands on the wire: `attempts` (retried or not, where to), `waits` (when), `transaction_ids` (numbers and
+  sessions), `tokens`, with `permits` as their common rules of what may be retried;
+- the application: `errors` (what was raised), `data` (what is stored), `command_events` (what was told);
+- connections on the wire: `connections`, `monitors`;
+- pools by their events: `pools`, `queues`, `interruptions`, `logs`. `pool_life` is the state machine and
+  `pool_events` feeds it.
+
+A false alarm is worse than a miss: drivers in other languages are judged by this, and each alarm costs
+somebody an investigation. So each oracle leaves out what it cannot know: operations that ran beside others
+(`is_alone`), those during which a connection could not be had (`is_disturbed`), deadlines (`is_timed`), and
+on the wall clock most that happens between threads (`timing.round_trip` is None). The cost is that some
+breaches need another case to show.
+
+A new rule is a function in one of these files and a row of `_TABLE`; the order of rows is the order in which
+breaches are told. `features` switches a row off for drivers that do not tell what it needs. Tests hold most
+oracles against a history that keeps the rule and one that breaks it, and list the others.
 """
 
 from __future__ import annotations
@@ -618,7 +639,10 @@ ORACLES: Final = {oracle.name: oracle for oracle in _TABLE}
 
 
 def breaches(trace: Trace, names: Iterable[str]) -> Iterator[tuple[Oracle, str]]:
-    """Yield each breach of some oracles with a sentence, in the order of the table."""
+    """Yield each breach of some oracles with a sentence, in the order of the table.
+
+    A case stops at the first one that is not known, so generators: later oracles are not even asked.
+    """
     wanted = frozenset(names)
     for oracle in _TABLE:
         if oracle.name in wanted:

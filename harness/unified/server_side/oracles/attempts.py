@@ -1,4 +1,10 @@
-"""Oracles of attempts: which commands are sent again, how often, and where; and what they ask of servers."""
+"""Oracles of attempts: which commands are sent again, how often, and where; and what they ask of servers.
+
+Retryable Writes, Retryable Reads, Client Backpressure, Server Selection (deprioritized servers). What may and
+must be retried is asked of `permits`; here it is applied to each command, attempt by attempt. A commit that
+withTransaction sends anew is left out where repetitions are counted (`is_committed_again`): it looks like a
+retry and is a call of its own.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +40,7 @@ def only_what_may_be_retried(trace: Trace) -> Iterator[str]:
         if is_committed_again(operation, command):
             continue
         for index, attempt in enumerate(command.attempts[:-1]):
+            # A request that the client itself gave up has no outcome that servers know of.
             lost = is_network_error(attempt) or attempt.request.reply is not None
             if lost and not may_retry(trace, operation, command, index):
                 yield (
@@ -49,6 +56,8 @@ def not_too_often(trace: Trace) -> Iterator[str]:
             continue
         for index in range(len(command.attempts) - 1):
             most = most_retries(trace, operation, command, until=index)
+            # Judged after each attempt by what was met so far: an overload error raises the number for those
+            # after it.
             if index + 1 > most:
                 sent = len(command.attempts)
                 yield (
@@ -80,19 +89,26 @@ def as_often_as_may_be(trace: Trace) -> Iterator[str]:
 
 
 def _found_none(operation: TracedOperation, last: JudgedAttempt) -> bool:
-    """Return whether an operation ended so late that it may have found no server for a retry."""
+    """Return whether an operation ended so late that it may have found no server for a retry.
+
+    A retry that finds no server ends after serverSelectionTimeoutMS, and servers hear nothing of it.
+    """
     limit, ended = operation.client.options.get("serverSelectionTimeoutMS", 30_000), operation.step.ended
     return ended is not None and ended - last.request.ended > limit / 1000 * _ALMOST
 
 
 _ALMOST: Final = 0.95
+"""Part of serverSelectionTimeoutMS after which an operation may have found no server."""
 
 
 def _is_conclusive(trace: Trace, operation: TracedOperation, command: SentCommand) -> bool:
     """Return whether all that ends the attempts of a command early has been seen."""
+    # A deadline ends retries, a connection that cannot be had ends them unseen, and beside another operation
+    # a retry may have been counted as that one's.
     if operation.is_timed or operation.is_disturbed or not operation.is_alone:
         return False
     has_bucket = operation.client.options.get("adaptiveRetries") and not trace.edition.retries_configurable
+    # A bucket that is nearly empty refuses retries by right.
     if has_bucket and (operation.client.tokens or 0) < _MANY:
         return False
     # A client that goes away leaves cursors, which end by themselves.
@@ -116,6 +132,7 @@ def avoids_failed_servers(trace: Trace) -> Iterator[str]:
         for before, attempt in pairwise(command.attempts):
             if _is_avoided(trace, operation, before):
                 failed.add(before.request.server)
+            # Where all have failed, any of them is right.
             others = _others(trace, operation, command) - failed
             if others and attempt.request.server in failed:
                 yield (
@@ -140,7 +157,11 @@ def _retargets(trace: Trace, operation: TracedOperation) -> bool:
 
 
 def _others(trace: Trace, operation: TracedOperation, command: SentCommand) -> frozenset[str]:
-    """Return the servers that a command may go to, as far as its client has shown that it knows them."""
+    """Return the servers that a command may go to, as far as its client has shown that it knows them.
+
+    Of a replica set only reads with another preference than primary have a choice. A server that the client
+    may have taken for lost is none: it might not be selectable just then.
+    """
     if trace.topology is Topology.SHARDED:
         return frozenset(
             life.seen.server for life in trace.connections if life.seen.app_name == operation.client.app_name
@@ -182,7 +203,11 @@ def _reaches_many(trace: Trace, operation: TracedOperation) -> bool:
 
 
 def _perhaps_lost(trace: Trace, operation: TracedOperation) -> frozenset[str]:
-    """Return the servers that a client may have taken for lost at some time of the case."""
+    """Return the servers that a client may have taken for lost at some time of the case.
+
+    Whole cases are looked at, not the time of the attempt: how soon a client finds a server again is nobody's
+    rule.
+    """
     return frozenset(
         attempt.request.server
         for each, command in trace.commands()
@@ -216,6 +241,7 @@ def cursors_stay_where_they_are(trace: Trace) -> Iterator[str]:
             here = attempt.request.server
             for cursor in continued if command.name in ("getMore", "killCursors") else ():
                 known = servers.get((operation.client.name, cursor))
+                # A number of a cursor may be used by several servers at once, so all of them are right.
                 if known is not None and here not in known:
                     yield f"{operation} sent {command.name} to {here}, and {min(known)} has the cursor"
             opened = ((attempt.request.reply or {}).get("cursor") or {}).get("id")

@@ -1,4 +1,10 @@
-"""Oracles of command monitoring: every attempt has its events, and they tell what happened on the wire."""
+"""Oracles of command monitoring: every attempt has its events, and they tell what happened on the wire.
+
+Command Logging and Monitoring; Retryable Writes and Client Backpressure: Command Monitoring. Servers say how
+many attempts there were, the client what it told of them. More events than attempts are no breach: a command
+may be told of whose message never arrived. Sensitive commands and greetings are left out, as drivers may
+leave them out, and so are getMore and killCursors where the id of an operation is compared.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +43,7 @@ def every_command_that_started_ends(trace: Trace) -> Iterator[str]:
                     f"{client.name} told the end of"
                     f" {event.fields.get('commandName')} {key}, and not its start"
                 )
+        # While an operation of the client runs still, the end of a command may be yet to come.
         busy = any(each.step.ended is None for each in trace.operations if each.client is client)
         for event in chain.from_iterable(open_.values()):
             if not busy and _is_over(trace, client, event):
@@ -57,6 +64,7 @@ def every_attempt_has_events(trace: Trace) -> Iterator[str]:
         for event in operation.client.during(operation, STARTED, SUCCEEDED, FAILED):
             if event.fields.get("commandName") == command.name:
                 told[event.kind].append(event)
+        # All commands of a name together: events name no attempt, so they are only counted.
         alike = [each for each in operation.commands if each.name == command.name]
         sent = sum(len(each.attempts) for each in alike)
         if len(told[STARTED]) < sent:

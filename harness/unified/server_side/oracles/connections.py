@@ -1,4 +1,11 @@
-"""Oracles of connections as servers see them: how many, what they carry, and how they end."""
+"""Oracles of connections as servers see them: how many, what they carry, and how they end.
+
+CMAP (sizes of pools, idle connections), MongoDB Handshake, Wire Compression, Client Backpressure (handshake).
+All but one (`closed_connections_are_closed`) need no events, so they judge drivers that tell nothing. Options
+that a client does not set have the defaults of the specification. Which connection is a monitor's is decided
+by `connection_judge.lives_of`; a connection that a pool made and never used counts as one, so numbers here
+are never too high.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +35,7 @@ def the_handshake_declares_backpressure(trace: Trace) -> Iterator[str]:
     wanted = trace.edition.backpressure
     for life in trace.connections:
         said = life.hello.get("backpressure")
+        # True equals 1 in Python, and on the wire they are two types.
         if said != wanted or isinstance(said, bool) != isinstance(wanted, bool):
             yield f"the handshake of {life.name} has backpressure {said!r}, the edition {wanted!r}"
 
@@ -37,6 +45,7 @@ def what_establishes_is_sent_once(trace: Trace) -> Iterator[str]:
     for life in trace.connections:
         if life.is_monitoring:
             continue
+        # Up to the first command that is no greeting: a later hello is not part of the handshake.
         for before, request in pairwise(life.seen.requests):
             if request.name not in _ESTABLISHING:
                 break
@@ -76,6 +85,7 @@ def one_request_at_a_time(trace: Trace) -> Iterator[str]:
             continue
         for before, request in pairwise(life.seen.requests):
             concern = before.command.get("writeConcern") or {}
+            # An unacknowledged write has no reply to wait for.
             if before.ended_seq > request.seq and concern.get("w") != 0:
                 yield f"{life.name} carried {request.name} before the reply to {before.name}"
 
@@ -84,6 +94,7 @@ def idle_connections_are_not_used(trace: Trace) -> Iterator[str]:
     """CMAP: maxIdleTimeMS."""
     for client, _server, lives in _by_server(trace):
         limit = client.options.get("maxIdleTimeMS", 0) / 1000
+        # The limit is the pool's, at the check-out; servers see a command when it arrives.
         late = limit * LATER + 3 * LATE if trace.timing.round_trip is None else limit + _WAY
         for life in lives:
             if limit and life.idle > late and not _is_pinned(trace, life):
@@ -160,6 +171,7 @@ def clients_say_who_they_are_in_512_bytes(trace: Trace) -> Iterator[str]:
             yield f"{life.name} says something else of its client than the connection before"
 
 
+# Bytes. Servers refuse a handshake with more.
 _MAX_METADATA_SIZE: Final = 512
 
 

@@ -1,6 +1,12 @@
 """Oracles of data: nothing that was acknowledged is lost, and nothing is applied twice.
 
 A case counts in documents: each insert has an `_id` of its own, each increment adds to `n` of one document.
+
+Drawn cases of the swarm are written so. The number of a document must lie between what was acknowledged and
+that plus what is uncertain: a write whose reply was lost may have been applied, once. So a lost write shows
+as a number that is too small, and a retry that was applied twice as one that is too large. A case with a
+write that is not counted this way (a delete, a transaction, a command of the user's) is not judged at all,
+for it may explain any number.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Written:
-    """What operations have told: documents by `_id` and increments, acknowledged and uncertain."""
+    """The writes that operations told of: documents by `_id` and increments, acknowledged and uncertain."""
 
     inserted: Counter[Any] = field(default_factory=Counter)
     perhaps_inserted: set[Any] = field(default_factory=set)
@@ -34,6 +40,7 @@ def what_was_acknowledged_is_there_once(trace: Trace) -> Iterator[str]:
     ):
         return
     written = _written(trace)
+    # Read at the end by the deployment's own client (`making.ending_of`), after all threads have ended.
     documents = [each for stored in trace.stored.values() for each in stored]
     there = Counter(
         document.get("_id") for document in documents if not isinstance(document.get("_id"), dict)
@@ -44,6 +51,7 @@ def what_was_acknowledged_is_there_once(trace: Trace) -> Iterator[str]:
     before = {each["_id"]: each.get("n", 0) for held in trace.initial.values() for each in held}
     for document in documents:
         number = document.get("_id")
+        # Documents that the case inserted have no count to begin with.
         if "n" not in document or number not in before:
             continue
         least = before[number] + written.added[number]
@@ -91,6 +99,7 @@ def _written(trace: Trace) -> _Written:
     written = _Written()
     for step in trace.steps:
         if step.operation.name in _KNOWN:
+            # In an explicit session a write may be part of a transaction, which may have been aborted.
             within = "session" in step.operation.arguments
             sure = step.error is None and not within and _is_acknowledged(step)
             for model, arguments in _models(step.operation):
@@ -123,6 +132,7 @@ def _count(written: _Written, model: str, arguments: Mapping[str, Any], *, sure:
         return
     add = arguments.get("update", {}).get("$inc", {}).get("n", 0) if "update" in arguments else 0
     chosen = arguments.get("filter", {}).get("_id")
+    # A filter by anything but one _id counts for every document of the beginning, as in an updateMany of all.
     numbers = [chosen] if not isinstance(chosen, (dict, type(None))) else _all_initial(trace)
     for number in numbers:
         (written.added if sure else written.perhaps_added)[number] += add

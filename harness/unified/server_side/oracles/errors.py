@@ -1,4 +1,14 @@
-"""Oracles of what the application gets: success or an error, which of several, and its labels."""
+"""Oracles of what the application gets: success or an error, which of several, and its labels.
+
+Retryable Writes and Client Backpressure (which error of several), Transactions (labels), SDAM. Each compares
+what `expectError` could have asked, the adapter's `ErrorReport`, with what servers sent. Only operations of a
+single command that ran alone are judged (`_judged`): of several commands nobody can say which one an error is
+about.
+
+What may have failed on the client's side is left out: deadlines (`is_timed`), connections that could not be
+had (`is_disturbed`), requests that the client itself gave up. An adapter that reports no address or no reply
+is not asked for it.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +43,8 @@ def success_and_failure_reach_the_application(trace: Trace) -> Iterator[str]:
         refused = is_network_error(last) or not (last.request.reply or {"ok": 0}).get("ok")
         if error is None and refused and last.request.end != "open":
             yield f"{operation} succeeded, though its last attempt met {last.met}"
+        # ok with write errors or a write concern error: an error to the application, except for runCommand,
+        # which returns the reply.
         if error is None and not refused and not is_ok(last) and operation.name != "runCommand":
             yield f"{operation} succeeded, though its last attempt met {last.met}"
         if error is not None and is_ok(last) and not operation.is_timed and not operation.is_disturbed:
@@ -47,6 +59,7 @@ def the_error_that_tells_most(trace: Trace) -> Iterator[str]:
         if kind_of(operation, command) not in ("write", "generic", "read") or len(command.attempts) == 1:
             continue
         kept = surviving(command)
+        # The client gave up the attempt that tells most; its error is the client's own.
         if kept.request.end == "client":
             continue
         code, wanted = error.code, (kept.request.reply or {}).get("code")
@@ -66,7 +79,11 @@ def _is_of(error: ErrorReport, kept: JudgedAttempt) -> bool:
 
 
 def surviving(command: SentCommand) -> JudgedAttempt:
-    """Return the attempt whose error the application is to get."""
+    """Return the attempt whose error the application is to get.
+
+    An error with NoWritesPerformed says nothing about the data, so the one before it is kept; the first
+    attempt has none before it.
+    """
     kept = command.attempts[0]
     for attempt in command.attempts[1:]:
         if Label.NO_WRITES_PERFORMED not in attempt.labels:
@@ -104,6 +121,7 @@ def _own_labels(
     lost = is_network_error(kept)
     if lost and numbered and not labelled and not error.is_timeout_error:
         yield f"{operation} raised a network error of a retryable write without RetryableWriteError"
+    # Servers before 4.4 give no labels, so drivers do.
     older = trace.version < (4, 4)
     # Of lost connections it is said of all that a client with retryWrites sends, not of its writes alone.
     may_label = lost or (older and kind_of(operation, command) == "write")
@@ -121,6 +139,7 @@ def an_error_has_the_address_of_its_server(trace: Trace) -> Iterator[str]:
         address = trace.addresses.get(kept.request.server)
         if address is None or is_ok(command.last) or kept.request.end == "client":
             continue
+        # Behind a load balancer all servers have one address.
         if error.address != address and trace.topology is not Topology.LOAD_BALANCED:
             yield f"{operation} raised an error of {error.address}, where {address} gave it"
 
@@ -177,12 +196,16 @@ def what_could_not_be_established_is_overload(trace: Trace) -> Iterator[str]:
             continue
         limit = client.options.get("serverSelectionTimeoutMS", 30_000) / 1000
         if (
+            # A client that polls has no stream that ends meanwhile; and an operation that ended at its
+            # selection timeout failed for that, not for the handshake.
             client.options.get("serverMonitoringMode") != "poll"
             or ended - operation.step.began > limit * _ALMOST
         ):
             continue
         closed = [each for each in client.during(operation, CLOSED) if each.fields.get("reason") == "error"]
         lost = [life for life in trace.connections if _was_lost(operation, life)]
+        # As many as the pool closed for an error: otherwise some of them were a monitor's, whose loss is no
+        # error of the operation.
         if not lost or len(lost) != len(closed):
             continue
         labels = frozenset({Label.SYSTEM_OVERLOADED, Label.RETRYABLE})
@@ -194,6 +217,7 @@ def what_could_not_be_established_is_overload(trace: Trace) -> Iterator[str]:
 
 
 _ALMOST: Final = 0.95
+"""Part of serverSelectionTimeoutMS after which an error may be one of selection."""
 
 
 def _was_lost(operation: TracedOperation, life: ConnectionLife) -> bool:

@@ -1,4 +1,11 @@
-"""Oracles of interruptions: what a clear ends besides, and what a client closes while it awaits a reply."""
+"""Oracles of interruptions: what a clear ends besides, and what a client closes while it awaits a reply.
+
+CMAP: Clearing a non-load balanced pool; SDAM: Network error during server check. Three parties have to agree:
+the monitor whose check timed out (on the wire, a connection that the client closed while it waited for a
+hello), the clear with `interruptInUseConnections`, and the operations whose connections it closes (on the
+wire, requests that ended by the client). They are joined by time, within `_limit`, because no event names its
+cause. Behind a load balancer there are no monitors, and nothing to judge.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +43,7 @@ def a_check_that_timed_out_interrupts(trace: Trace) -> Iterator[str]:
                 and trace.addresses.get(life.seen.server) == address
                 and abs(life.seen.closed - event.at) < _limit(trace)
             ]
+            # Asked of the whole case and not of the moment: which check caused the clear no event says.
             if interrupts and not timeouts:
                 yield (
                     f"{client.name}: a clear of the pool of {address} interrupts,"
@@ -51,6 +59,8 @@ def a_check_that_timed_out_interrupts(trace: Trace) -> Iterator[str]:
 def _ran_out(trace: Trace, client: TracedClient, life: ConnectionLife) -> bool:
     """Return whether a check certainly timed out: a client that polls waits for connectTimeoutMS."""
     limit = client.options.get("connectTimeoutMS", 0) / 1000
+    # A stream waits for longer than connectTimeoutMS by right, and without the option each driver has its
+    # own.
     if client.options.get("serverMonitoringMode") != "poll" or not limit or trace.timing.round_trip is None:
         return False
     return bool(life.seen.closed - life.seen.requests[-1].at >= limit - _AT_ONCE / 2)
@@ -86,6 +96,7 @@ def a_clear_that_interrupts_closes_what_is_in_use(trace: Trace) -> Iterator[str]
                         f" {milliseconds(event.at - cause.at)} after the clear that interrupts it"
                     )
             if event.kind == POOL_CLEARED and event.fields.get(INTERRUPTS):
+                # Pending ones too: a connection that is being established is of the old generation.
                 due |= {
                     (where, number): event
                     for number, state in life.connections.items()
@@ -99,6 +110,7 @@ def a_clear_that_interrupts_closes_what_is_in_use(trace: Trace) -> Iterator[str]
 
 def what_is_in_use_is_let_be(trace: Trace) -> Iterator[str]:
     """CMAP: Clearing a Connection Pool (a clear that does not interrupt leaves what is in use alone)."""
+    # Closing a client closes what is in use without any clear, and a deadline does so for its own connection.
     closes = any(step.operation.name == "close" for step in trace.steps)
     for client in trace.clients:
         timed = any(operation.is_timed for operation in trace.operations if operation.client is client)

@@ -1,4 +1,9 @@
-"""Oracles of log messages: each event of a pool has its message, with the words of the specification."""
+"""Oracles of log messages: each event of a pool has its message, with the words of the specification.
+
+Messages are compared with events one by one: same number, same order, same facts. So the oracle needs a
+driver that tells both, and no scenario with expectations of its own. Words and reasons are those of the
+specification, to the letter, as users search for them.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +88,7 @@ def _differs(event: Event, message: Mapping[str, Any]) -> Iterator[str]:
     data, words = message["data"], message["data"]["message"]
     if (message.get("level"), message.get("component")) != ("debug", "connection"):
         yield f"{words!r} is logged at {message.get('level')} by {message.get('component')}"
+    # The last colon: an address of IPv6 has others.
     host, _, port = str(event.fields["address"]).rpartition(":")
     if (data.get("serverHost"), str(data.get("serverPort"))) != (host, port):
         yield (

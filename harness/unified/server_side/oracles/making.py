@@ -1,4 +1,14 @@
-"""From a case that has run to its trace."""
+"""Making of traces: from a case that has run to the `Trace` that oracles judge.
+
+Everything uncertain is decided here, once for all oracles: which client an operation was called on, which of
+its requests are its own, and whether servers may have heard less than the client did. `trace_of` narrows the
+requests that `grouping` found for a step: those of the operation's own client, none that a client told of
+before the operation began, no end of a transaction during an operation that can end none, and no late
+repetition from the operation before. What remains is cut into commands.
+
+An operation is marked `is_disturbed` rather than left out: oracles about what was sent can still judge it,
+those about what was not sent cannot.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +57,10 @@ _GREETINGS: Final = frozenset({"hello", "ismaster", "isMaster"})
 
 
 async def ending_of(context: Context) -> Ending:
-    """Return what there is now. Raises `ScenarioError` for a collection that cannot be read."""
+    """Return what there is now. Raises `ScenarioError` for a collection that cannot be read.
+
+    Read before fail points are turned off and clients are closed, like everything that is judged.
+    """
     stored = {
         (data.database_name, data.collection_name): await stored_documents(
             context, data.database_name, data.collection_name
@@ -128,6 +141,7 @@ def trace_of(
                 for request in requests
                 if request.app_name == client.app_name
                 and not _is_late(request, sent_before)
+                # Told of before the operation began: servers heard late of a request of the one before.
                 and starts.get(request.request_id, step.began_seq) >= step.began_seq
                 and (request.name not in ENDS or step.operation.name in _ENDING)
             ]
@@ -184,7 +198,11 @@ def _client_of(
 
 
 def _greetings_fail(steps: Iterable[PerformedOperation]) -> float:
-    """Return when a fail point for hello was first set, infinite for never."""
+    """Return when a fail point for hello was first set, infinite for never.
+
+    A fail point for hello also hits the replies that a monitor's stream is waiting for, and those that never
+    come are in no record.
+    """
     set_ = (
         step.began_seq
         for step in steps
@@ -208,6 +226,7 @@ def _disturbed(
     """
     failed = any(operation.client.during(operation, CHECK_OUT_FAILED))
     began, ended = operation.began, operation.ended
+    # A connection without a name may be this client's too: its handshake was lost before it said whose it is.
     lost = any(
         life.seen.app_name in (operation.client.app_name, None)
         and began < life.seen.accepted_seq < ended
@@ -216,6 +235,8 @@ def _disturbed(
         for life in lives
     )
     unseen = any(began < request.seq < ended or began < request.ended_seq < ended for request in unanswered)
+    # A client that told of more attempts than servers saw lost some on the way, on a connection that was
+    # already gone.
     unheard = any(
         sum(event.fields.get("commandName") == name for event in operation.client.during(operation, STARTED))
         > sum(len(command.attempts) for command in operation.commands if command.name == name)
@@ -231,7 +252,10 @@ def _disturbed(
 
 
 def _started(client: TracedClient) -> Mapping[int, float]:
-    """Return when a client told of each request, in the order of all events; the last time of each id."""
+    """Return when a client told of each request, in the order of all events; the last time of each id.
+
+    Ids of requests may repeat where threads number their own.
+    """
     return {
         event.fields["requestId"]: event.seq
         for event in client.of_kind(STARTED)
@@ -240,7 +264,11 @@ def _started(client: TracedClient) -> Mapping[int, float]:
 
 
 def _is_late(request: SeenRequest, before: Sequence[SeenRequest]) -> bool:
-    """Return whether a request is of the operation before, which its deadline ended while it was sent."""
+    """Return whether a request is of the operation before, which its deadline ended while it was sent.
+
+    The same number, session and content as the last request of the operation before: a retryable write whose
+    deadline passed while it was on its way.
+    """
     if "txnNumber" not in request.command or "autocommit" in request.command:
         return False
     return any(
@@ -251,7 +279,11 @@ def _is_late(request: SeenRequest, before: Sequence[SeenRequest]) -> bool:
 
 
 def unanswered_greetings(lives: Iterable[ConnectionLife]) -> list[SeenRequest]:
-    """Return the greetings that got no good answer, but for checks that a monitor cancelled by itself."""
+    """Return the greetings that got no good answer, but for checks that a monitor cancelled by itself.
+
+    Cancelling its own check is what a monitor does when an operation has lost a connection; counting it as
+    trouble would leave out every operation after a network error.
+    """
     return [
         request
         for life in lives

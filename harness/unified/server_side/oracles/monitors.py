@@ -1,4 +1,16 @@
-"""Oracles of monitors: what they ask, how often, what they tell, and what a failed check leads to."""
+"""Oracles of monitors: what they ask, how often, what they tell, and what a failed check leads to.
+
+Server Monitoring and SDAM, in two parts. The first goes by the wire: a connection is a monitor's if it says
+hello more than once and nothing else (`_monitoring`), which only tells clients apart whose application names
+differ. The second goes by heartbeat events. What a failed check leads to is asked by pools' and servers'
+events together, in virtual time alone, since drivers tell of them from several threads.
+
+False alarms that are avoided: a connection that minPoolSize made and nobody used looks like one that measures
+round trips; a connection lost under an unacknowledged write is noticed by whoever takes it next, not by a
+monitor; a client that ran out of time just before a loss sees a time-out, which ends no check. Times are
+exact in virtual time but for the way of a message (`_WAY`), and may be half as long again on the wall clock
+(`_LATE`).
+"""
 
 from __future__ import annotations
 
@@ -93,6 +105,7 @@ def _asked(life: ConnectionLife, *, polls: bool, frequency: int | None) -> Itera
         if bool(waits) != request.exhaust_allowed:
             yield f"{life.name} {'allowed' if request.exhaust_allowed else 'did not allow'} further answers"
         if len(waits) == len(_AWAITS):
+            # The last of several replies: a stream's later ones carry newer versions.
             known = None if before.latest is None else before.latest.document.get("topologyVersion")
             if request.command["topologyVersion"] != known:
                 yield f"{life.name} asked for news since another version than the last that it was told"
@@ -105,6 +118,7 @@ def _asked(life: ConnectionLife, *, polls: bool, frequency: int | None) -> Itera
 def one_connection_checks_a_server(trace: Trace) -> Iterator[str]:
     """Server Monitoring: Multi-threaded or asynchronous monitoring, Measuring RTT."""
     for client in trace.clients:
+        # A second one measures round trips while the first waits for news.
         most = 1 if client.options.get("serverMonitoringMode") == "poll" else 2
         for server, lives in _monitoring(trace, client).items():
             at_once = max(
@@ -123,6 +137,7 @@ def checks_keep_their_pace(trace: Trace) -> Iterator[str]:
         least = min(_MIN_HEARTBEAT, frequency) * (1.0 if exact else 1 - _ROUGHLY)
         for lives in _monitoring(trace, client).values():
             for life in lives:
+                # On one connection alone: a check on a new one after an error comes at once by right.
                 for before, request in pairwise(life.seen.requests):
                     gap = request.at - before.at
                     if not any(name in request.command for name in _AWAITS) and gap < least - _WAY:
@@ -137,11 +152,15 @@ def _gaps(trace: Trace, client: TracedClient, frequency: float) -> Iterator[str]
         known = False
         for (_, ended), (following, _) in pairwise(_checks(told)):
             gap = following.at - ended.at
+            # An error that the server replied is no sign of a broken connection, and is not checked again at
+            # once.
             lost = ended.kind == FAILED and known and not _is_refused(trace, client, ended)
             streams = following.fields.get("awaited") or (
                 ended.kind == SUCCEEDED and ended.fields.get("awaited")
             )
             known = ended.kind == SUCCEEDED
+            # A network error of a server that was known is checked again at once, to tell a broken connection
+            # from a server that is gone.
             if lost and gap > _WAY:
                 yield f"{client.name} lost a check of {address}, and repeated it after {milliseconds(gap)}"
             if not (lost or streams) and gap < min(_MIN_HEARTBEAT, frequency) - _WAY:
@@ -230,6 +249,7 @@ def _used_once(lives: Iterable[ConnectionLife], frequency: float, began: float, 
 
 
 _SEVERAL: Final = 3
+"""Connections, a heartbeat apart each: fewer may have another reason."""
 
 
 def _longest_gap(measured: Sequence[tuple[float, float]], began: float, ended: float) -> float:

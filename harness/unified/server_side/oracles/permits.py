@@ -1,8 +1,12 @@
-"""What may follow a failed attempt, by the specifications: another one or none, and how many.
+"""Permits of retries by the specifications: whether another attempt follows a failed one, and how many.
 
 The rules stand here once more, apart from the reference driver's: an oracle that asked the driver would find
 every driver right. Retryable Writes: Determining Retryable Errors; Retryable Reads: Retryable Error; Client
 Backpressure: Overload retry policy.
+
+`may_retry` and `must_retry` differ on purpose: between them lies what the specifications leave to drivers, of
+which no oracle says anything. `attempts` asks the first for what was sent again, and `must_retry`, the
+narrower one, for what was not; `tokens` asks the latter as well.
 """
 
 from __future__ import annotations
@@ -61,7 +65,11 @@ def may_retry(trace: Trace, operation: TracedOperation, command: SentCommand, in
         return False
     kind = kind_of(operation, command)
     if attempt.is_overloaded:
+        # Rule 2 of the overload retry policy: reads by retryReads, writes by retryWrites, a user's own
+        # command by both; the end of a transaction always may.
         return {"end": True, "read": reads, "write": writes, "generic": reads and writes}[kind]
+    # A write without a number has not asked to be retried; a statement of a transaction has the
+    # transaction's.
     if kind in ("end", "write") and "txnNumber" in command.first.command and not command.in_transaction:
         return is_retryable_write_error(trace, attempt)
     if kind == "read" and command.name in RETRYABLE_READS and not command.in_transaction:
@@ -82,6 +90,7 @@ def must_retry(trace: Trace, operation: TracedOperation, command: SentCommand, i
         return Label.RETRYABLE_WRITE in reply.get("errorLabels", ()) and may_retry(
             trace, operation, command, index
         )
+    # A reply with ok and nothing but write errors has succeeded as a command.
     if reply.get("ok") and not is_old_write_error(trace, reply):
         return False
     return may_retry(trace, operation, command, index)
@@ -109,10 +118,14 @@ def is_retryable_write_error(trace: Trace, attempt: JudgedAttempt) -> bool:
 
 
 def is_old_write_error(trace: Trace, reply: Mapping[str, Any]) -> bool:
-    """Return whether the code of a reply is one that drivers label for servers that do not."""
+    """Return whether the code of a reply is one that drivers label for servers that do not.
+
+    Drivers label errors of servers before 4.4 by a list of codes; newer servers do it themselves.
+    """
     if not reply.get("ok"):
         return reply.get("code") in _RETRYABLE_WRITE_CODES
     concern = reply.get("writeConcernError") or {}
+    # Before 4.4 the code of a write concern error decides about a retry only where it is a mongod's.
     return not trace.topology.has_mongos and concern.get("code") in _RETRYABLE_WRITE_CODES
 
 
@@ -122,8 +135,11 @@ def most_retries(
     """Return how many retries there may be after the attempts up to an index (all of them without one)."""
     met = command.attempts if until is None else command.attempts[: until + 1]
     overload = attempts_expected(CountRule(), trace.edition, operation.client.options).most
+    # One overload error is enough: from then on the number of the overload policy holds for retries of every
+    # kind.
     if any(Label.SYSTEM_OVERLOADED in attempt.labels for attempt in met):
         return overload
+    # Servers may not have heard of an overload: an error while a connection was established counts as one.
     if operation.is_disturbed:
         return inf if operation.is_timed else max(overload, 1)
     return inf if operation.is_timed else 1

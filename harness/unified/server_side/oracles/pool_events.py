@@ -1,4 +1,10 @@
-"""The events of a trace's pools, each with the pool as it was before, and beside them those of servers."""
+"""The events of a trace's pools, each with the pool as it was before, and beside them those of servers.
+
+`lives` yields and waits: the reader looks at pool and event, then calls `take`, and only then asks for the
+next one. That lets an oracle see the state both before and after an event, and makes it the oracle's duty not
+to leave one out. A pool is told apart by its client and its address; one that is created after its
+predecessor was closed is another pool.
+"""
 
 from __future__ import annotations
 

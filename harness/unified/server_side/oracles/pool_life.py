@@ -2,6 +2,11 @@
 
 A pool is created, then ready and cleared in turns, then closed. A connection is created, ready, checked out
 and in any number of times, and closed once. Connection Monitoring and Pooling: Connection, Connection Pool.
+
+A state machine that is fed event by event (`take`) and complains where the grammar is broken; it goes on as
+if the event had been right, so that one breach is told once and not again by all that follows. Oracles read
+its fields between two events: `asking`, `available`, `is_stale`, `since`. The swarm of the reference driver
+uses it, too, and therefore it knows neither traces nor clients.
 """
 
 from __future__ import annotations
@@ -50,7 +55,7 @@ _OF_POOL: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(slots=True)
 class PoolLife:
-    """What events have told of one pool. Behind a load balancer (`services`) a clear pauses nothing.
+    """A pool as its events have told of it. Behind a load balancer (`services`) a clear pauses nothing.
 
     Unless `exact`, several threads tell events: a check-out that was under way at a clear or a close may be
     told of after it.
@@ -85,6 +90,7 @@ class PoolLife:
             self.since[connection] = at
             yield from self._of_connection(kind, connection)
             return
+        # One service of many: the pool goes on, and which connections are stale nobody can tell from here.
         if kind == POOL_CLEARED and of_service:
             return
         if kind in _OF_POOL:
@@ -151,12 +157,14 @@ class PoolLife:
         pending, open_ = states.count("pending"), len(states) - states.count("closed")
         if pending > self.max_connecting:
             yield f"{pending} connections are established at once, {self.max_connecting} allowed"
+        # 0 stands for no maximum.
         if open_ > self.max_pool_size > 0:
             yield f"{open_} connections, {self.max_pool_size} allowed"
 
     def _checked_out(self, number: int) -> Iterator[str]:
         self.used.add(number)
         yield from self._answer(f"connectionCheckedOut {number}")
+        # Each check-out that was under way at the clear excuses one connection that is told of late.
         if (self.is_stale(number) or self.state != "ready") and self.overtaken and not self.exact:
             self.overtaken -= 1
         elif self.is_stale(number):

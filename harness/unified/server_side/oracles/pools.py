@@ -1,4 +1,14 @@
-"""Oracles of pools: what their events tell, against the grammar of the specification and against the wire."""
+"""Oracles of pools: what their events tell, against the grammar of the specification and against the wire.
+
+CMAP: Events, Connection Pool, Closing, Clearing; SDAM: Error Handling. Most read the events of a pool one
+after the other beside its state before each (`pool_events.lives`), and must have that take the event in
+themselves (`take`) before the next one comes: an early `continue` would leave the pool behind. The wire comes
+in where an event needs a cause: whether servers saw an error before a clear, and whether one was cleared
+after an error that they saw.
+
+On the wall clock several threads tell events, so that a clear may be told after the close that it caused;
+`life.exact` or the round trip says where the order can be relied on.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +57,7 @@ def connections_are_closed_for_a_reason(trace: Trace) -> Iterator[str]:
                 is_early = reason == "stale" and not life.exact and any(client.of_kind(POOL_CLEARED))
                 if not is_early:
                     yield from (f"{where}: {why}" for why in _wrong_reason(client, life, number, reason))
+                # How long a connection rested is known in virtual time alone.
                 if life.exact and reason == "idle":
                     yield from _not_idle(where, client, life, event)
             take(life, event)
@@ -77,6 +88,7 @@ def a_connection_that_failed_is_closed_for_it(trace: Trace) -> Iterator[str]:
                     broken.add((event.fields.get("connectionId"), event.fields.get("driverConnectionId")))
                 continue
             key = event.fields["address"], event.fields["connectionId"]
+            # A pool that was closed meanwhile closes it for that, whichever came first.
             if key in broken and event.fields.get("reason") not in ("error", "poolClosed"):
                 yield (
                     f"pool of {key[0]} in {client.name}: connection {key[1]} was lost under a command,"
@@ -98,6 +110,7 @@ def _wrong_reason(client: TracedClient, life: PoolLife, number: int, reason: Any
 def check_outs_fail_for_a_reason(trace: Trace) -> Iterator[str]:
     """CMAP: ConnectionCheckOutFailedEvent."""
     for client in trace.clients:
+        # A deadline of an operation ends its check-out as a timeout, too.
         timed = client.options.get("waitQueueTimeoutMS") or any(each.is_timed for each in trace.operations)
         for where, life, event in lives(trace, client):
             if event.kind == CHECK_OUT_FAILED:
@@ -148,6 +161,7 @@ def durations_are_those_of_the_events(trace: Trace) -> Iterator[str]:
                 yield from _differs(trace, client, event, told, [made[address, number]])
             elif event.kind in (CHECKED_OUT, CHECK_OUT_FAILED) and asked[address]:
                 yield from _differs(trace, client, event, told, asked[address])
+                # Which check-out has ended no event says: the one whose beginning fits the duration best.
                 asked[address].remove(_nearest(event, told, asked[address]))
 
 
@@ -181,6 +195,7 @@ def pools_tell_their_options(trace: Trace) -> Iterator[str]:
             if not isinstance(told, dict):
                 continue
             for name, value in given.items():
+                # An option that is set to its default may be told or not.
                 if value != _OPTIONS[name] and told.get(name) != value:
                     yield f"{client.name}: poolCreated tells {name} {told.get(name)}, the client has {value}"
             for name in _OPTIONS:
@@ -237,7 +252,11 @@ def _services(trace: Trace) -> Iterator[str]:
 
 
 def nothing_else_clears_the_pool(trace: Trace) -> Iterator[str]:
-    """SDAM: Error Handling (what clears a pool, and what does not)."""
+    """SDAM: Error Handling (what clears a pool, and what does not).
+
+    Any trouble before the clear is taken for its cause, however long ago: the rule finds clears without any,
+    not those that came late.
+    """
     for client in trace.clients:
         for event in client.of_kind(POOL_CLEARED):
             if not _has_cause(trace, client, event):
@@ -250,6 +269,7 @@ def nothing_else_clears_the_pool(trace: Trace) -> Iterator[str]:
 def _has_cause(trace: Trace, client: TracedClient, event: Event) -> bool:
     """Return whether servers saw, before a clear, what is to clear the pool of an address."""
     address = event.fields.get("address")
+    # Monitors may have lost checks from then on of which no record has anything.
     if trace.greetings_fail < event.seq:
         return True
     for life in trace.connections:
@@ -265,8 +285,10 @@ def _has_cause(trace: Trace, client: TracedClient, event: Event) -> bool:
             code = (request.reply or {}).get("code") or (
                 (request.reply or {}).get("writeConcernError") or {}
             ).get("code")
+            # A request without a reply may have timed out at the client, which no server sees.
             if request.end in ("client", "open", "server") or code in _SHUTDOWN:
                 return True
+            # Since 4.2 servers keep connections across a change of primary, and pools stay.
             if trace.version < (4, 2) and code in _NOT_PRIMARY:
                 return True
             if request.name in _HELLOS and not (request.reply or {}).get("ok"):
@@ -286,6 +308,7 @@ def pools_are_filled(trace: Trace) -> Iterator[str]:
     """CMAP: Populating the Pool with a Connection (minPoolSize)."""
     for client in trace.clients:
         least, most = client.options.get("minPoolSize", 0), client.options.get("maxPoolSize", 100) or 10**9
+        # A maximum below the minimum wins; 0 is none.
         wanted = min(least, most)
         if not wanted:
             continue
@@ -315,6 +338,7 @@ def pools_are_not_overfilled(trace: Trace) -> Iterator[str]:
                 stale = sum(
                     life.is_stale(each) and state != "closed" for each, state in life.connections.items()
                 )
+                # Stale ones are on their way out, and do not count towards minPoolSize.
                 if open_ - stale >= least and not life.asking:
                     yield f"{where}: a connection was made, and nobody waits for one"
                 elif _fresh(client, life, event.at) and open_ - stale >= least:
@@ -346,7 +370,11 @@ def check_outs_wait_for_a_reason(trace: Trace) -> Iterator[str]:
 
 
 def _may_serve(life: PoolLife) -> bool:
-    """Return whether one of those for whom no connection is made could have one, or one be made for it."""
+    """Return whether one of those for whom no connection is made could have one, or one be made for it.
+
+    Of those who ask, as many are served by the connections that are being made; the others wait for one that
+    is free, or for leave to make one.
+    """
     states = list(life.connections.values())
     pending, open_ = states.count("pending"), len(states) - states.count("closed")
     if life.state != "ready" or life.asking <= pending:

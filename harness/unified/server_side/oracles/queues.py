@@ -2,6 +2,11 @@
 
 They go by instants at which things happen together, so most are asked in virtual time alone: on the wall
 clock other threads need a while for the same.
+
+CMAP: WaitQueue, Checking Out a Connection, Background Thread. Events do not say which check-out a connection
+was lent to; `durationMS` does, indirectly, for a check-out began that long before it ended. `asking` less the
+connections that are being established is the number of those who really wait: whoever has a connection made
+for himself waits for the handshake and not for the queue.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from harness.unified.server_side.oracles.trace import Trace, TracedClient
 
 _EXACT: Final = 1e-4
+"""Seconds by which two instants of a virtual clock count as one."""
 
 
 def who_waits_longest_is_served_first(trace: Trace) -> Iterator[str]:
@@ -47,6 +53,7 @@ def who_waits_longest_is_served_first(trace: Trace) -> Iterator[str]:
                 begun < began - _EXACT and seq > event.seq and at - event.at > _EXACT
                 for begun, at, seq in answers.get(where, ())
             )
+            # Those for whom a connection is being made may be answered later by right.
             if earlier > pending:
                 yield f"{where}: connection {number} was lent, and {earlier} had waited for longer"
 
@@ -71,6 +78,8 @@ def check_outs_wait_no_longer_than_they_may(trace: Trace) -> Iterator[str]:
         for where, life, event in lives(trace, client):
             if trace.timing.round_trip is not None:
                 waited = event.at - before.setdefault(where, event.at)
+                # A clear or a close empties the queue at its own instant, so only a later one shows who was
+                # left.
                 waiting = life.asking - list(life.connections.values()).count("pending")
                 if waited > _EXACT and waiting > 0 and life.state in ("paused", "closed"):
                     yield f"{where}: {waiting} check-outs wait, and the pool is {life.state}"
@@ -86,6 +95,7 @@ def _wrong_wait(trace: Trace, life: PoolLife, event: Event, limit: float) -> Ite
     exact = trace.timing.round_trip is not None
     late = _EXACT if exact else _BUSY + took / 4
     is_new = event.fields.get("connectionId") not in life.used
+    # The time of a handshake is not limited by waitQueueTimeoutMS, so a first use is left out.
     if event.kind == CHECKED_OUT and limit and took > limit + late and not is_new:
         yield f"a check-out took {milliseconds(took)}, waitQueueTimeoutMS is {milliseconds(limit)}"
     if event.kind == CHECK_OUT_FAILED and event.fields.get("reason") == "timeout":
@@ -112,6 +122,7 @@ def failed_check_outs_have_a_cause(trace: Trace) -> Iterator[str]:
         for where, life, event in lives(trace, client):
             if event.kind in (CLOSED, POOL_CLEARED, POOL_CLOSED):
                 causes[where] = event.at
+            # At the same instant: the failure and the check-out that it ends are told together.
             is_error = event.kind == CHECK_OUT_FAILED and event.fields.get("reason") == "connectionError"
             if is_error and life.state == "ready" and event.at - causes.get(where, -1.0) > _EXACT:
                 yield f"{where}: a check-out failed as connectionError, and no connection had failed"
@@ -134,6 +145,7 @@ def what_was_used_last_is_lent_first(trace: Trace) -> Iterator[str]:
                 if newer:
                     yield f"{where}: connection {number} was lent, and {newer[0]} had been used after it"
             if event.kind == CHECKED_IN:
+                # By order: several connections may come back at one instant.
                 places[event.fields["connectionId"]] = event.seq
             take(life, event)
 

@@ -1,4 +1,12 @@
-"""The oracle of the token bucket: what is in it at the end, by what servers saw."""
+"""The oracle of the token bucket: the tokens at the end of a case, by what servers saw.
+
+Client Backpressure: Adaptive retry policy, Token Bucket. The bucket is played through from its capacity,
+command by command, and compared with what the adapter reads at the end. It is in the 2026-02-20 edition
+alone, and only where a client asks for it (`adaptiveRetries`). The account is exact only if servers saw every
+attempt in order, so a client that is closed within the case, runs operations side by side, has a deadline or
+writes without acknowledgement is not judged (`_is_known`). A debt on the way is a breach of its own: a retry
+was sent for which there was no token.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +41,7 @@ def the_bucket_holds_what_was_earned(trace: Trace) -> Iterator[str]:
                 yield f"{client.name} has {client.tokens:g} tokens, and {wanted:g} are left of what it earned"
 
 
+# Tokens. A thousand sums of 0.1 are off by less, and a single return of a token by much more.
 _ROUNDING: Final = 0.001
 
 
@@ -87,10 +96,14 @@ def _after(command: SentCommand, tokens: float) -> tuple[float, float]:
             (attempt.request.reply or {}).get("ok")
             and "writeConcernError" not in (attempt.request.reply or {})
         ):
+            # Rules 1 and 2: a success on a retry gives one token more.
             earned = RETURN_RATE + (1 if index else 0)
         elif index and not overloaded:
+            # Rule 3: an error without the label of overload says that the server is healthy.
             earned = 1.0
+        # What a full bucket earns is lost: the reason why the order of commands matters.
         tokens = min(CAPACITY, tokens + earned)
+        # Rule 5. Taken when the retry is sent, so the last attempt takes none.
         if attempt.is_overloaded and index < last:
             tokens -= 1
             least = min(least, tokens)

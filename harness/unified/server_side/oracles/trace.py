@@ -1,7 +1,12 @@
-"""What oracles look at: the operations of a case, with all that servers saw and clients said. Values.
+"""Traces of cases: the operations of a case, with all that servers saw and clients said, as values.
 
 An operation is one step of the case's account; a command of it is what it sends, with all attempts. Two
 requests are attempts of one command if the earlier one failed and the later one says the same again.
+
+Order is by `seq`, the process-wide number of events, steps and entries of the record; instants (`at`, in
+seconds of the deployment's clock) are for durations. Both are needed: in virtual time many things happen at
+one instant, and on the wall clock a number says nothing about how long something took. `making` is the only
+maker of a `Trace`; tests write theirs by hand.
 """
 
 from __future__ import annotations
@@ -88,7 +93,12 @@ class TracedClient:
         return (event for event in self.events[first:last] if event.kind in kinds)
 
     def timed_out(self, request: SeenRequest) -> bool:
-        """Return whether it ran out of time for a reply, which it tells by the failure of the command."""
+        """Return whether it ran out of time for a reply, which it tells by the failure of the command.
+
+        Servers cannot tell: a connection that is cut just when its reader runs out of time looks lost to
+        them. The text of the failure is the only sign; a driver with other words counts as not having timed
+        out.
+        """
         return any(
             "timed out" in str(event.fields.get("failure"))
             for event in self.of_kind("commandFailedEvent")
@@ -121,12 +131,12 @@ class TracedOperation:
 
     @property
     def began(self) -> float:
-        """When it began, in the order of all events."""
+        """Its beginning, in the order of all events."""
         return self.step.began_seq
 
     @property
     def ended(self) -> float:
-        """When it ended, in the order of all events."""
+        """Its end in the order of all events, infinite while it runs."""
         return inf if self.step.ended is None else self.step.ended_seq
 
     @property
@@ -192,6 +202,8 @@ def commands_of(requests: Sequence[SeenRequest], timing: Timing) -> tuple[SentCo
     groups: list[list[SeenRequest]] = []
     for request in requests:
         before = groups[-1][-1] if groups else None
+        # What follows a success is another command, however much alike: a loop that inserts the same document
+        # twice.
         if before is not None and is_failed(before) and _is_again(request, before):
             groups[-1].append(request)
         else:
@@ -217,6 +229,7 @@ def is_committed_again(operation: TracedOperation, command: SentCommand) -> bool
 
 def _is_again(request: SeenRequest, before: SeenRequest) -> bool:
     within = "autocommit" in request.command and "autocommit" in before.command
+    # The same statement of another transaction: withTransaction began anew.
     if within and request.command.get("txnNumber") != before.command.get("txnNumber"):
         return False
     return essence(request) == essence(before)
@@ -234,6 +247,7 @@ def overlapping(steps: Iterable[PerformedOperation]) -> frozenset[int]:
     for index, step in enumerate(ordered):
         end = inf if step.ended is None else step.ended_seq
         for other in ordered[index + 1 :]:
+            # Sorted by beginning, so nothing that follows can overlap either.
             if other.began_seq > end:
                 break
             found |= {id(step), id(other)}

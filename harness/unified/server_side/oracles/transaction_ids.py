@@ -1,4 +1,11 @@
-"""Oracles of transaction numbers and sessions, as servers see them."""
+"""Oracles of transaction numbers and sessions, as servers see them.
+
+Retryable Writes: Generating Transaction IDs; Transactions; Sessions: Server Session Pool, Gossipping the
+Cluster Time. All of it goes by `lsid`, `txnNumber` and `$clusterTime` on the wire, so it holds for every
+driver. Explicit sessions (an argument `session`) and implicit ones from the driver's pool follow other rules:
+the pool's are asked only of operations without that argument. A transaction that servers refused for overload
+has not begun, so its number and its `startTransaction` may come again.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +35,8 @@ def one_transaction_id(trace: Trace) -> Iterator[str]:
         for attempt in command.attempts[1:]:
             here = attempt.request.command
             for name in ("txnNumber", "lsid", "stmtIds"):
+                # A read may be retried in another implicit session; a numbered write may not, for the number
+                # counts within its session.
                 if name == "lsid" and "txnNumber" not in first:
                     continue
                 if here.get(name) != first.get(name):
@@ -81,6 +90,7 @@ def numbers_where_they_belong(trace: Trace) -> Iterator[str]:
 def is_retryable_write(trace: Trace, operation: TracedOperation, command: SentCommand) -> bool:
     """Return whether a command outside of transactions is to have a transaction number."""
     document = command.first.command
+    # A standalone has no oplog to find a repetition in; a user's own command is sent as it was written.
     if trace.topology is Topology.SINGLE or operation.name in GENERIC or command.name not in WRITES:
         return False
     if not operation.client.options.get("retryWrites", True):
@@ -99,6 +109,7 @@ def unacknowledged_writes_are_sent_once(trace: Trace) -> Iterator[str]:
     """Retryable Writes: Unsupported Write Operations."""
     seen: set[str] = set()
     for request in trace.unacknowledged:
+        # Documents have ids of their own, so equal ones are one write; other writes count once each.
         what = repr(request.command.get("documents", request.seq))
         if what in seen:
             yield f"an unacknowledged {request.name} was sent again"
@@ -117,6 +128,7 @@ def a_transaction_is_started_once(trace: Trace) -> Iterator[str]:
         session = _session(document)
         if "autocommit" not in document or session is None or command.name in ENDS:
             continue
+        # A transaction is a number in a session, whichever operations its statements are of.
         key = session, document["txnNumber"]
         starts = bool(document.get("startTransaction"))
         if starts and key in started:
@@ -143,6 +155,7 @@ def an_uncertain_commit_asks_for_a_majority(trace: Trace) -> Iterator[str]:
         certain = True
         first = command.first.command.get("writeConcern")
         for before, attempt in zip(command.attempts, command.attempts[1:], strict=False):
+            # An overload error says that the commit was not begun; any other leaves open whether it was.
             certain = certain and before.is_overloaded
             here = attempt.request.command.get("writeConcern")
             if not certain and (here or {}).get("w") != "majority":
@@ -235,6 +248,7 @@ def sessions_are_lent_before_they_expire(trace: Trace) -> Iterator[str]:
         used[session] = command.last.request.at
 
 
+# Seconds that must be left of a session, so that it does not expire on its way to the server.
 _MARGIN: Final = 60
 _KEPT: Final = frozenset({"getMore", "killCursors", "endSessions"}) | ENDS
 """Commands of a session that was taken before."""
@@ -295,12 +309,17 @@ def cluster_time_is_gossiped(trace: Trace) -> Iterator[str]:
                     if known is not None and (here is None or here["clusterTime"] < known):
                         yield f"{operation} sent {command.name} without the newest $clusterTime, {known}"
                         return
+                    # The reply of an attempt of this operation was surely read before its retry; those of
+                    # others at the same time perhaps not.
                     if operation.is_alone and is_failed(attempt.request):
                         known = _newest([attempt.request.reply], known)
 
 
 def _heard(life: ConnectionLife) -> Sequence[SeenRequest]:
-    """Return the requests whose replies a client has read: of the last before a close nobody can tell."""
+    """Return the requests whose replies a client has read: of the last before a close nobody can tell.
+
+    A closed connection may have lost its last reply on the way, and with it the cluster time.
+    """
     return life.seen.requests if life.seen.closed == inf else life.seen.requests[:-1]
 
 
