@@ -21,6 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from bson import Int64
+
 from fakeserver.errors import CommandError
 from fakeserver.idl.fields import Field, Fields, check_target
 from fakeserver.storage.expressions.compiler import compile_expression
@@ -180,7 +182,11 @@ class _Walk:
                 total += self._volume.size(document)
                 if total > _MAX_GRAPH_BYTES:
                     raise CommandError(40099, "$graphLookup reached maximum memory consumption")
-                seen[key] = document if field is None else {**document, field: depth}
+                if field is None:
+                    seen[key] = document
+                else:
+                    seen[key] = at_depth = {**document}
+                    set_nested(at_depth, split(field), Int64(depth))
                 keys = self._followed.get(index)
                 if keys is None:
                     keys = self._followed[index] = keys_of(self._others.documents[index], source, self._scope)

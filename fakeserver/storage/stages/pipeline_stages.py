@@ -647,6 +647,11 @@ def _sample_size(argument: Any, scope: Scope) -> int:
 
 
 def _sort_by_count(argument: Any, scope: Scope) -> PipelineStage:
+    if not isinstance(argument, str | dict):
+        raise CommandError(40149, "the sortByCount field must be specified as a string or as an object")
+    if not next(iter(argument), "").startswith("$"):  # the first name of an object, or the first character
+        what = "defined as a $-prefixed path or an expression inside an object"
+        raise CommandError(40147 + isinstance(argument, str), f"the sortByCount field must be {what}")
     group = compile_group({"_id": argument, "count": {"$sum": 1}}, scope)
     return lambda documents: sort_documents(group(documents), {"count": -1})
 

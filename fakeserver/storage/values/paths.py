@@ -299,12 +299,13 @@ def write(document: Document, parts: tuple[str, ...], value: Any) -> None:
                     ErrorCode.CANNOT_BACKFILL_ARRAY,
                     f"can't backfill more than {_MAX_ARRAY_PADDING} elements",
                 )
+            made = position >= len(container)
             container.extend([None] * (position + 1 - len(container)))
             if last:
                 container[position] = value
             else:
-                # Padding becomes a document, and so does a null that was there.
-                if container[position] is None:
+                # An element that is made here becomes a document. A null that was there cannot hold a field.
+                if made:
                     container[position] = {}
                 container = container[position]
         else:

@@ -239,6 +239,15 @@ def in_any_order(found: Any) -> Any:
     return sorted(map(repr, found)) if isinstance(found, list) else found
 
 
+def test_a_null_in_an_array_cannot_hold_a_field_and_an_element_that_is_made_can() -> None:
+    engine = MemoryEngine()
+    engine.insert(NS, {"_id": 1, "a": [None]})
+    with pytest.raises(CommandError, match=r"Cannot create field 'b' in element \{0: null\}"):
+        engine.update(NS, Update(Query({}), {"$set": {"a.0.b": 1}}))
+    engine.update(NS, Update(Query({}), {"$set": {"a.2.b": 1}}))
+    assert engine.find(NS, Query({})) == [{"_id": 1, "a": [None, None, {"b": 1}]}]
+
+
 @pytest.mark.parametrize("condition", [{"$ne": None}, {"$nin": [None, 1]}, {"$not": {"$gte": None}}])
 @pytest.mark.parametrize("index", [IndexSpec("y.z", {"y.z": 1}), IndexSpec("y.z", {"y.z": 1}, sparse=True)])
 def test_what_excludes_null_finds_an_empty_array_on_the_way_with_an_index_too(
