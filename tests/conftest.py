@@ -12,11 +12,17 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from browsing import Page
 
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE / "support"))
@@ -112,6 +118,22 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["PUSHBACKD_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     # What runs pytest in a process of its own is spared the imports of plugins that it has no use for.
     os.environ["PYTEST_ADDOPTS"] = "-p no:hypothesispytest -p no:anyio"
+
+
+@pytest.fixture(scope="session")
+def started_browser() -> Iterator[Page]:
+    """The browser of this worker: to start one takes longer than most tests of a page."""
+    from browsing import browser  # noqa: PLC0415 - most workers have no test of a page
+
+    with browser() as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def chromium(started_browser: Page) -> Page:
+    """The browser of this worker, as new."""
+    started_browser.forget()
+    return started_browser
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,14 @@ class Page:
         self.until(lambda: self.run("return document.documentElement.dataset.ready"))
         return self
 
+    def forget(self) -> None:
+        """Begin anew, as for another reader: nothing emulated, nothing stored, nothing said or asked for."""
+        self.chromium.get("about:blank")
+        self.chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+        self.chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        self.chromium.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+        self.said(), self.requested()
+
     def run(self, script: str, *arguments: object) -> Any:
         """Run a script in the page and return what it returns."""
         return self.chromium.execute_script(script, *arguments)

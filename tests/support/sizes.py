@@ -56,7 +56,7 @@ SIZES: Final = {
     "measurements": Size(0, 1, "whether overload is simulated at its full length, and every benchmark begun"),
     "mutants": Size(0, 1, "whether each wrong driver, server and rule meets the test that it failed last"),
     "packets": Size(150, 10_000, "mutated packets"),
-    "pages": Size(2, 4, "ways to read a page that axe sees: light on a desk, dark on a phone, the others"),
+    "pages": Size(1, 4, "ways to read a page that axe sees: light on a desk or dark on a phone, or all"),
     "paths": Size(1, 3, "topologies on which the path of a command is compared with a walk of all stages"),
     "planted": Size(0, 200, "seeds that are searched for a planted fault; 0 runs the schedule that is kept"),
     "public": Size(3, 100, "percent of the public cases that PyMongo, and old editions and servers, run"),

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow
 
 LONG = {
     "probing": ("simulate", "probing", "--start", "40", "--seconds", "6"),
-    "overload": ("simulate", "overload", "--seconds", "2"),
+    "overload": ("simulate", "overload", "--seconds", "3"),
     "governed": ("simulate", "governed", "--seconds", "8"),
-    "article": ("simulate", "article", "--clients", "2000", "--engine", "plain", "--fixed"),
+    "article": ("simulate", "article", "--clients", "4000", "--engine", "plain", "--fixed"),
     "govern": ("govern", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=8000"),
 }
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import MISSING, Page, browser
+from browsing import MISSING, Page
 from made_results import REAL, failed, result
 
 from harness.report.rules import page as rules_page
@@ -11,7 +11,6 @@ from harness.report.rules.rulebook import shown
 from harness.report.rules.table import RuleTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -29,12 +28,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("drivers") / "drivers.html"
     path.write_text(rules_page.build(table, created="2026-11-27 12:00 UTC"), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Page]:
-    with browser() as page:
-        yield page
 
 
 @pytest.fixture

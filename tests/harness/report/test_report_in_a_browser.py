@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import MISSING, Page, browser
+from browsing import MISSING, Page
 from made_results import HOSTILE, REAL, VIRTUAL, every_status, failed, result, retried
 from selenium.webdriver.common.keys import Keys
 
@@ -21,12 +21,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING
 
 CASE = "#case=retryable-writes%2FinsertOne%3A%3Ainsert%20once"
 PYMONGO = "&column=pymongo%2F2026-07-08%2Freplicaset%2Freal%2F8.2.3"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Page]:
-    with browser() as page:
-        yield page
 
 
 def written(folder: Path, *runs: Iterable[Result]) -> Path:

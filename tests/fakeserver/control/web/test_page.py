@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import MISSING, MISSING_AXE, Page, browser
+from browsing import MISSING, MISSING_AXE, Page
 from pymongo import MongoClient
 from selenium.webdriver.common.keys import Keys
 
@@ -42,12 +42,6 @@ def running() -> Iterator[BackgroundCluster]:
 @pytest.fixture(scope="module")
 def served(running: BackgroundCluster) -> Served:
     return running.serve_ui()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Page]:
-    with browser() as page:
-        yield page
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import MISSING, Page, browser
+from browsing import MISSING, Page
 from made_results import HOSTILE, VIRTUAL, failed, result, retried
 
 from harness.planning.plan import Item
@@ -15,7 +15,6 @@ from harness.running.flake_lab.cases import FlakyFailure, RepeatedCase
 from harness.running.flake_lab.page import page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ITEM = Item("spec/tiny::a", "tiny.yml", 0, "reference", "2026-07-08", "replicaset")
@@ -84,12 +83,6 @@ def test_nothing_in_it_can_be_taken_for_markup_or_runs() -> None:
     assert "<script" not in text
     assert "<img" not in text
     assert "default-src 'none'" in text
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Page]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.mark.slow
